@@ -21,9 +21,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 import loggen
-from billhook.store.log import query
-from billhook.store.log.reader import LogReader
-from billhook.store.log.record import Wanted
+from billhook.store.log import Wanted
+from billhook.store.log.reader import LogReader, program
 from harness import PROCESSES, Bar, Case, Goal, Trial
 
 _SIZE = 10**9
@@ -134,7 +133,7 @@ def found_with_ripgrep(log: Log) -> int:
 def path_with_ripgrep() -> str | None:
     path = os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)))
     with path_is(path):
-        return path if query.program() is not None else None
+        return path if program() is not None else None
 
 
 @contextmanager

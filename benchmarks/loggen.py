@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from billhook.core import strictjson
 from billhook.store.files import log_folder
-from billhook.store.log import record
+from billhook.store.log import note
 from billhook.store.log.eventlog import CURRENT, make_line, rotated_name
 
 PROJECT = "/srv/shop"
@@ -44,7 +44,7 @@ def make_log(root: Path, size: int, *, max_bytes: int = MAX_BYTES) -> Path:
             written += length
             is_last = written >= size
             if not is_last:
-                line, prev = make_line(seq, prev, record.note("rotated", "the file is full"))
+                line, prev = make_line(seq, prev, note("rotated", "the file is full"))
                 file.write(line)
                 seq, written = seq + 1, written + len(line)
         if not is_last:

@@ -25,6 +25,7 @@ import processes
 import replaying
 import report
 import rule_tests
+import telemetry
 import together
 import warm
 from harness import Goal, Row, measure, passes
@@ -41,6 +42,7 @@ GOALS: tuple[Goal, ...] = (
     *replaying.GOALS,
     *loading.GOALS,
     *rule_tests.GOALS,
+    *telemetry.GOALS,
     *together.GOALS,
 )
 """All goals. Add a new goal to a module's GOALS, and a new module to this list."""

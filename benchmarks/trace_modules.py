@@ -26,9 +26,9 @@ from typing import Any
 import msgspec
 
 import billhook
-from billhook.serve import places, protocol
+from billhook.serve import control, protocol
+from billhook.serve.control import DaemonOptions
 from billhook.serve.daemon import IDLE, Daemon
-from billhook.serve.places import DaemonOptions
 from billhook.serve.socket import Connection, Socket
 
 _SOURCE = str(Path(billhook.__file__).parent)
@@ -46,7 +46,7 @@ class Caller:
         self.env = {**os.environ, "HOME": str(base), "BILLHOOK_HOME": str(base / "state"), "BILLHOOK_NO_DAEMON": "1"}
         billhook_init = [sys.executable, "-m", "billhook", "init"]
         subprocess.run(billhook_init, cwd=self.folder, env=self.env, check=True, capture_output=True)
-        self.server = Daemon(places.made(base / "state"), DaemonOptions(IDLE)).server
+        self.server = Daemon(control.made(base / "state"), DaemonOptions(IDLE)).server
         self.server.loop = asyncio.get_running_loop()
         self.waiting: list[socket.socket] = []
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from billhook.core.extras import install_command, packages_of
+from billhook.core.text import install_command, packages_of
 
 UV = '[tool]\nrequirements = [{ name = "billhook"%s }]\nentrypoints = []\n'
 PIPX = '{"main_package": {"package": "billhook"}}'

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from billhook.core.answer_reader import read_output
+from billhook.core.answer_json import read_output, write_output
 from billhook.core.answer_schema import read_returned
-from billhook.core.answer_writer import write_output
 from billhook.core.answers import NOTHING, Answer, Decision, Reply, Status, deny
 from billhook.core.dialect_traits import CLAUDE, CLAW, LESSON, MEANINGS, SPEC, Meanings
 from billhook.core.events import Event

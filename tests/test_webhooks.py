@@ -25,7 +25,7 @@ import yaml
 
 from billhook import Context, Decision, Engine, Hook, PreToolUse, Status, Verdict, command
 from billhook.agents import dialect
-from billhook.core.extras import install_command
+from billhook.core.text import install_command
 from billhook.runners.webhook import Webhook, address_allowed, address_problem, webhook
 from descriptors import open_descriptors
 from strategies import sample

@@ -8,8 +8,7 @@ import pytest
 import billhook
 from adapters.driving import DRIVES, Drive, Tools, bash
 from billhook import Engine, Event, Hook, ask, command, deny, inject, keep_going, on, rewrite, stop
-from billhook.adapters import BlockedError, StoppedError
-from billhook.adapters.runs import engine_for
+from billhook.adapters import BlockedError, StoppedError, engine_for
 
 MOST_USED = ("langchain", "langchain async", "openai_agents", "pydantic_ai")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from billhook import Engine, on
-from billhook.adapters.runs import engine_for
+from billhook.adapters import engine_for
 from billhook.core.errors import UsageError
 
 ROOT = Path(__file__).parent.parent.parent

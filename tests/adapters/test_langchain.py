@@ -18,8 +18,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command, interrupt
 
 from adapters.driving import Tools, Watched, bash, langchain_agent, langchain_model
-from billhook import Engine, ask, deny, inject, on, rewrite, stop
-from billhook.adapters import runs
+from billhook import Engine, adapters, ask, deny, inject, on, rewrite, stop
 from billhook.adapters.langchain import HookMiddleware
 
 Invoke = Callable[[Any, Any, Any], dict[str, Any]]
@@ -404,7 +403,7 @@ def _failing(response: Any, calls: list[str]) -> Any:
 
 def test_runs_that_raised_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """LangChain does not report the end of a run that raised; the oldest runs are removed, and are new ones later."""
-    monkeypatch.setattr(runs, "_KEPT", 2)
+    monkeypatch.setattr(adapters, "_KEPT", 2)
     middleware = HookMiddleware([])
     for _ in range(4):
         with pytest.raises(ValueError, match="no such file"):

@@ -7,8 +7,7 @@ import pytest
 from agent.model_server import ModelServer, Refuse, Say, use
 from agent.test_services import ASKED, BASH, KEY, answer, ask, environment, merged_history, refusal, with_model
 from billhook.agent.conversation import ToolUse, Usage, assistant, user
-from billhook.agent.models import UNREADABLE, ModelRequest
-from billhook.agent.models.services import OpenAI
+from billhook.agent.models import UNREADABLE, ModelRequest, OpenAI
 from billhook.session import ToolResult
 
 

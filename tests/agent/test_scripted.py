@@ -11,9 +11,9 @@ import pytest
 
 from billhook.agent.conversation import Message, Text, ToolUse, assistant, user
 from billhook.agent.models import Completion, ModelError, ModelRequest, ToolSpec, open_model
-from billhook.agent.models.script import Scripted
+from billhook.agent.script import Scripted
 from billhook.core.errors import UsageError
-from billhook.core.extras import install_command
+from billhook.core.text import install_command
 from billhook.session import ToolResult
 
 BASH = ToolSpec("Bash", "Runs a command.", {"type": "object", "properties": {"command": {"type": "string"}}})
@@ -304,7 +304,7 @@ def test_a_missing_extra_is_named(service: str) -> None:
 def test_a_scripted_model_loads_no_service() -> None:
     """No SDK is imported for a script, or for the names."""
     code = (
-        "import sys, billhook.agent.models.script as s; s.Scripted([])\n"
+        "import sys, billhook.agent.script as s; s.Scripted([])\n"
         "print([name for name in ('anthropic', 'openai', 'httpx', 'httpx2', 'pydantic') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

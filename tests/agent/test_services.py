@@ -12,8 +12,19 @@ import pytest
 
 from agent.model_server import ModelServer, Refuse, Say, Step, Use, use
 from billhook.agent.conversation import Message, Text, ToolUse, Usage, assistant, user
-from billhook.agent.models import UNREADABLE, Completion, Model, ModelError, ModelRequest, ToolSpec, open_model
-from billhook.agent.models.services import Anthropic, BrokeOffError, OpenAI, completed
+from billhook.agent.models import (
+    UNREADABLE,
+    Anthropic,
+    BrokeOffError,
+    Completion,
+    Model,
+    ModelError,
+    ModelRequest,
+    OpenAI,
+    ToolSpec,
+    completed,
+    open_model,
+)
 from billhook.core.errors import UsageError
 from billhook.session import ToolResult
 

@@ -11,7 +11,7 @@ import pytest
 
 from billhook.agent.conversation import Message, Transcript
 from billhook.agent.factory import open_agent
-from billhook.agent.models.script import Scripted
+from billhook.agent.script import Scripted
 from billhook.agent.ui_events import TurnEnded, VerdictShown
 from billhook.config import load_config
 from billhook.core.events import EVENTS, Block

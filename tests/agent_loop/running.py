@@ -11,7 +11,7 @@ from billhook import Answer, Hook, command
 from billhook.agent.factory import open_agent
 from billhook.agent.loop import AgentLoop
 from billhook.agent.models import Model, ModelRequest
-from billhook.agent.models.script import Scripted
+from billhook.agent.script import Scripted
 from billhook.agent.ui_events import NoticeShown, SessionStarted, Shown, TaskChanged, TurnEnded
 from billhook.config import Config, load_config
 from billhook.config.trust import approve_entry

@@ -10,7 +10,7 @@ from billhook import Answer, Hook
 from billhook.agent.conversation import user
 from billhook.agent.loop import AgentLoop
 from billhook.agent.models import Completion, ModelError, ModelRequest, Say
-from billhook.agent.models.script import Scripted
+from billhook.agent.script import Scripted
 from billhook.agent.ui_events import Compacted
 
 MUCH = "head -c 8000 /dev/zero | tr '\\0' x"

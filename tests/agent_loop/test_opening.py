@@ -11,7 +11,7 @@ from agent_loop.running import DONE, Project, bash, says, shell, started, tool, 
 from billhook import Hook
 from billhook.agent.factory import begin_anew, open_agent
 from billhook.agent.loop import AgentLoop
-from billhook.agent.models.script import Scripted
+from billhook.agent.script import Scripted
 from billhook.agent.ui_events import SessionStarted, TextDelta, ToolCalled, ToolEnded, TurnEnded, VerdictShown
 from billhook.core.errors import BillhookError, UsageError
 from billhook.engine.progress import HookFinished, HookStarted

@@ -11,7 +11,7 @@ from agent_loop.running import Project
 from billhook import Answer, Context, Engine, Hook, Session, UsageError, deny, stop
 from billhook.agent.conversation import INTERRUPTED, Text, ToolUse, Transcript, assistant, user
 from billhook.agent.models import Completion, ModelRequest, Say
-from billhook.agent.models.script import Scripted
+from billhook.agent.script import Scripted
 from billhook.core.functions import from_matchers
 from billhook.session import ToolResult
 

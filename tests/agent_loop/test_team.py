@@ -13,7 +13,7 @@ from billhook import Hook
 from billhook.agent.conversation import Usage, user
 from billhook.agent.loop import AgentLoop
 from billhook.agent.models import Completion, ModelRequest, Say
-from billhook.agent.models.script import Scripted
+from billhook.agent.script import Scripted
 from billhook.agent.ui_events import TurnEnded
 from billhook.session import ToolResult
 from cli.terminal import gone

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from billhook.agent.permissions import READING, AgentPermissions
-from billhook.agent.tools.files import Workspace
+from billhook.agent.tools import Workspace
 from billhook.config.permissions import MODES, Kind, Permitted, Rules
 from billhook.core.answers import Decision
 from billhook.core.errors import BillhookError, UsageError

@@ -9,7 +9,7 @@ import pytest
 
 from billhook import Engine, Hook, PermissionDenied, PermissionRequest, PreToolUse, allow, ask, on, rewrite
 from billhook.agent.permissions import AgentPermissions
-from billhook.agent.tools.files import Workspace
+from billhook.agent.tools import Workspace
 from billhook.config.permissions import Rules
 from billhook.config.trust import approve_rules
 from billhook.session import Question, Session, ToolResult

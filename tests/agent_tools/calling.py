@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from billhook.agent.tools import ToolError, standard_tools
-from billhook.agent.tools.bash import Background
-from billhook.agent.tools.files import Workspace
+from billhook.agent.tools import Background, ToolError, Workspace, standard_tools
 from cli.terminal import living
 
 

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from billhook.agent.tools import ToolError
-from billhook.agent.tools.bash import CAP
+from billhook.agent.tools import OUTPUT_CAP, ToolError
 from cli.terminal import gone, living
 
 from .calling import Agent, begun
@@ -117,15 +116,15 @@ def test_of_fifty_megabytes_both_ends_come_back(agent: Agent) -> None:
     reported = agent.call("Bash", command="echo BEGIN; yes 0123456 | head -c 50000000; echo END")
     assert reported.startswith("BEGIN\n0123456\n") and reported.endswith("0123456\nEND")
     assert "\n[... 49,970,010 characters left out ...]\n" in reported
-    assert len(reported) < CAP + 100
+    assert len(reported) < OUTPUT_CAP + 100
 
 
 def test_an_output_at_the_cap_is_whole(agent: Agent) -> None:
     """One character more is one left out, and characters count, not bytes."""
     many = "printf 'ü%.0s' $(seq {})"
-    assert agent.call("Bash", command=many.format(CAP)) == "ü" * CAP
-    half = "ü" * (CAP // 2)
-    assert agent.call("Bash", command=many.format(CAP + 1)) == f"{half}\n[... 1 characters left out ...]\n{half}"
+    assert agent.call("Bash", command=many.format(OUTPUT_CAP)) == "ü" * OUTPUT_CAP
+    half = "ü" * (OUTPUT_CAP // 2)
+    assert agent.call("Bash", command=many.format(OUTPUT_CAP + 1)) == f"{half}\n[... 1 characters left out ...]\n{half}"
 
 
 # Where it is

@@ -10,8 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from billhook.agent.tools import standard_tools
-from billhook.agent.tools.files import CAP, LARGEST, Workspace
+from billhook.agent.tools import LARGEST_FILE, READ_CAP, Workspace, standard_tools
 
 from .calling import Agent
 
@@ -240,10 +239,10 @@ def test_long_files_are_cut(agent: Agent, root: Path) -> None:
     assert agent.call("Read", file_path="lines").endswith("x\n[... there is more: continue with `offset` 2001 ...]")
     (root / "wide").write_text(("ü" * 999 + "\n") * 60)
     reported = agent.call("Read", file_path="wide")
-    assert len(reported) < CAP + 100 and reported.endswith("\n[... cut in line 51, after 50,000 characters ...]")
+    assert len(reported) < READ_CAP + 100 and reported.endswith("\n[... cut in line 51, after 50,000 characters ...]")
     (root / "line").write_text("\N{GRINNING FACE}" * 100_000)
     reported = agent.call("Read", file_path="line")
-    assert reported == "\N{GRINNING FACE}" * CAP + "\n[... cut in line 1, after 50,000 characters ...]"
+    assert reported == "\N{GRINNING FACE}" * READ_CAP + "\n[... cut in line 1, after 50,000 characters ...]"
 
 
 def test_a_huge_file_is_not_loaded(agent: Agent, root: Path) -> None:
@@ -254,7 +253,7 @@ def test_a_huge_file_is_not_loaded(agent: Agent, root: Path) -> None:
     assert agent.call("Read", file_path="huge", limit=1).startswith("first line\n[... there is more")
     assert "is beyond the first" in agent.fails("Read", file_path="huge", offset=4)
     reported = agent.fails("Edit", file_path="huge", old_string="first", new_string="last")
-    assert f"`huge` is larger than {LARGEST:,} bytes" in reported
+    assert f"`huge` is larger than {LARGEST_FILE:,} bytes" in reported
 
 
 def test_odd_content_is_read_or_refused(agent: Agent, root: Path) -> None:

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from billhook.agent.tools import ToolError
-from billhook.agent.tools.files import Workspace
+from billhook.agent.tools import ToolError, Workspace
 from billhook.core.errors import BillhookError
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from answering.agents import GOLDEN, Agent, golden, reported
-from billhook.agents.inbound import who_calls
+from billhook.agents import who_calls
 from billhook.config import load_config
 from billhook.config.trust import approve_entry
 from billhook.serve.hook_server import received_from

@@ -16,7 +16,7 @@ from billhook import Answer, Context, Engine, Hook, deny
 from billhook.builtins.metrics import Durations, HookStats, Metrics, Tally
 from billhook.builtins.trackers import metrics
 from billhook.core.events import PreToolUse, Stop
-from billhook.store.log.record import OutcomeRecord
+from billhook.store.log import OutcomeRecord
 
 BASH = PreToolUse(session_id="s", transcript_path="", cwd="/", tool_name="Bash", tool_input={"command": "ls"})
 STOP = Stop(session_id="s", transcript_path="", cwd="/")

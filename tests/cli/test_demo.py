@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from billhook.agent.factory import open_agent
-from billhook.agent.models.script import Scripted
+from billhook.agent.script import Scripted
 from billhook.cli.demo import PROMPT, scratch, verb
 from cli.terminal import PROGRAM, Ended, billhook, environment, on_terminal
 

@@ -9,7 +9,7 @@ from inline_snapshot import snapshot
 
 from billhook.cli.screen import cells
 from billhook.config.declaration import LAYERS
-from billhook.store.log.query import called
+from billhook.store.log.reader import called
 from cli.recorded import ONE, TWO, Recorded, a_night
 from cli.terminal import billhook
 

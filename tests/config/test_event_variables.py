@@ -1,6 +1,8 @@
 """`${...}` of an event: hostile values stay values in texts, arguments and shell commands."""
 
+import asyncio
 import json
+import os
 import shlex
 import subprocess
 from pathlib import Path
@@ -9,7 +11,7 @@ from typing import Any
 import pytest
 
 from billhook import Verdict
-from billhook.config import variables
+from billhook.config import actions
 from config.project import Project, codes
 
 OWN = "~/.config/billhook/hooks.yaml"
@@ -100,7 +102,7 @@ def test_a_value_never_becomes_code(project: Project, place: str, value: str) ->
     assert not project.path("hacked").exists()
 
 
-@pytest.mark.parametrize("name", [*variables.VARIABLES, "results.first.data.x"])
+@pytest.mark.parametrize("name", [*actions.VARIABLES, "results.first.data.x"])
 @pytest.mark.parametrize("how", ["run", "exec", "inject", "command"])
 def test_every_variable(project: Project, name: str, how: str) -> None:
     """Hostile file names, prompts, branches and results, in every context."""
@@ -180,7 +182,7 @@ def test_environment_variables_are_still_replaced(project: Project, monkeypatch:
     ],
 )
 def test_in_a_shell(text: str, expected: str) -> None:
-    assert variables.for_shell(text, "")[0] == expected
+    assert actions.for_shell(text, "")[0] == expected
 
 
 NESTED = [
@@ -235,3 +237,30 @@ def test_a_value_in_a_rewritten_line_is_one_word(project: Project) -> None:
     (project.folder / ".git" / "HEAD").write_text("ref: refs/heads/a;touch hacked\n")
     verdict = fire(project, hooks, tool_name="Bash", tool_input={"command": "ls -l"})
     assert verdict.tool_input == {"command": "cd x && ls -l # 'a;touch hacked'"}
+
+
+def test_a_cancelled_event_leaves_no_file_with_results(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent may end while its hooks run."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    project.write("wait.sh", "touch started; exec sleep 60")
+    hooks = {"first": {"events": "*", "notify": "hello"}, "second": {"events": "*", "run": "sh wait.sh"}}
+    project.write(OWN, json.dumps({"guard": "off", "hooks": hooks}))
+    engine = project.load(builtins=True).engine(host="claude")
+    stop = {"hook_event_name": "Stop", "session_id": "s", "cwd": str(project.folder)}
+
+    async def cancelled() -> list[str]:
+        firing = asyncio.ensure_future(engine.fire(stop))
+        while not project.path("started").exists():  # noqa: ASYNC110 (another process makes it)
+            await asyncio.sleep(0.01)
+        found = results()
+        firing.cancel()
+        await asyncio.wait([firing])
+        return found
+
+    def results() -> list[str]:
+        return [name for name in os.listdir(tmp_path) if name.startswith("billhook-results-")]
+
+    assert asyncio.run(cancelled())
+    assert not results()

@@ -17,8 +17,7 @@ from billhook.config.lint import lint
 from billhook.config.shapes import read_file
 from billhook.core.dialect_traits import MEANINGS
 from billhook.core.events import EVENTS
-from billhook.core.extras import install_command
-from billhook.core.text import Finding
+from billhook.core.text import Finding, install_command
 
 MARK = "§"
 """Marks the value that the finding is about."""

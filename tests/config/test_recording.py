@@ -16,8 +16,8 @@ from billhook.config import load_config
 from billhook.config.config import kept
 from billhook.core.events import decode, parse
 from billhook.core.hook import Source
+from billhook.store.log import Record
 from billhook.store.log.reader import LogReader
-from billhook.store.log.record import Record
 from config.project import Project
 
 USER = "~/.config/billhook/hooks.yaml"

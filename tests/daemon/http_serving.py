@@ -15,15 +15,15 @@ from typing import Any
 import httpx
 
 from billhook import __version__
-from billhook.serve import places
+from billhook.serve import control
 
 MAIN = """\
 import asyncio, os, signal, sys
 from pathlib import Path
 from billhook.runners import process
-from billhook.serve import http, places, protocol
-from billhook.serve.http import access as http_access, stream as event_stream
-http_door, http_protocol, http_routes, http_stream, wire = http_access, http_access, http, event_stream, protocol
+from billhook.serve import http, control, protocol
+from billhook.serve.http import access as http_access
+http_door, http_protocol, http_routes, http_stream, wire = http_access, http_access, http, http, protocol
 from billhook.serve.engine_pool import Served
 
 for setting in sys.argv[2:]:
@@ -31,7 +31,7 @@ for setting in sys.argv[2:]:
     setattr(globals()[module], name, float(value))
 
 async def main():
-    folder, served, ended = places.made(Path(sys.argv[1])), Served(), asyncio.Event()
+    folder, served, ended = control.made(Path(sys.argv[1])), Served(), asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
 
     async def ask(reader, writer):
@@ -40,7 +40,7 @@ async def main():
         writer.write(wire.STARTED + wire.answer(heard.code, heard.stdout, heard.stderr))
         writer.close()
 
-    listener = await asyncio.start_unix_server(ask, str(folder / places.SOCKET))
+    listener = await asyncio.start_unix_server(ask, str(folder / control.SOCKET))
     running = await http.serve(served, "127.0.0.1", 0, folder)
     print(running.url, flush=True)
     await ended.wait()
@@ -66,7 +66,7 @@ class Serving:
     def __init__(self, base: Path, running: "subprocess.Popen[str]", url: str) -> None:
         self.base, self.running, self.url = base, running, url
         self.port = int(url.rpartition(":")[2])
-        self.folder = places.folder_of(base / "state")
+        self.folder = control.folder_of(base / "state")
         self.token = (self.folder / "token").read_text().strip()
         self.headers = {"Authorization": f"Bearer {self.token}"}
 
@@ -94,7 +94,7 @@ class Serving:
         texts = [b"".join(map(_text, map(str.encode, words))) for words in (argv, env)]
         body = _text(__version__.encode()) + struct.pack(">I", len(argv)) + texts[0] + _text(event["cwd"].encode())
         body += struct.pack(">I", len(env)) + texts[1] + _text(json.dumps(event).encode())
-        with places.connect(self.folder, 20) as connection:
+        with control.connect(self.folder, 20) as connection:
             connection.sendall(b"bh\0\1" + struct.pack(">I", len(body)) + body)
             reported = heard(connection)
         assert reported[:6] == b"S\0\0\0\0A", reported

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from billhook.serve import places
+from billhook.serve import control
 from daemon.running import Home, eventually
 
 NURSERY = """\
 import asyncio, importlib, json, os, signal, sys
 from pathlib import Path
-from billhook.serve import http, daemon as running, engine_pool as serving, control as standing, protocol as wire
+from billhook.serve import http, daemon as running, engine_pool as serving, protocol as wire
 import uvloop
 
 root, aside, project = sys.argv[1:]
@@ -40,7 +40,7 @@ for line in sys.stdin.buffer.raw:
     if not pid:
         try:
             os.setsid()
-            running.run(Path(root), ready=standing.let_go_of_streams)
+            running.run(Path(root), ready=running.let_go_of_streams)
         finally:
             os._exit(1)
     os.write(1, b"%d\\n" % pid)
@@ -202,7 +202,7 @@ class Nursery:
 
     def start(self) -> int:
         """The number of a daemon that begins just now, once the one before has given up its lock."""
-        eventually(lambda: not places.holder(self._home.folder), pause=0.002)
+        eventually(lambda: not control.holder(self._home.folder), pause=0.002)
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(b"start\n")
         return int(self._process.stdout.readline())
@@ -232,8 +232,8 @@ def kill(pid: int) -> None:
 def serving(home: Home) -> int:
     """The number of the daemon that takes callers now; 0: none does."""
     try:
-        with places.connect(home.folder, 5) as line:
-            return places.peer_of(line)
+        with control.connect(home.folder, 5) as line:
+            return control.peer_of(line)
     except OSError:
         return 0
 

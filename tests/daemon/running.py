@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import billhook
 from billhook.config import load_config
 from billhook.config.trust import approve_entry
-from billhook.serve import control, places, protocol
+from billhook.serve import control, protocol
 from billhook.serve.protocol import DaemonStatus
 
 PROGRAM = (sys.executable, "-m", "billhook")
@@ -48,7 +48,7 @@ class Home:
 
     @property
     def folder(self) -> Path:
-        return places.folder_of(self.root)
+        return control.folder_of(self.root)
 
     def env(self, **changes: str | None) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR", "PYTHONPATH") if name in os.environ}
@@ -102,7 +102,7 @@ class Home:
         )
 
     def close(self) -> None:
-        pid = places.holder(self.folder)
+        pid = control.holder(self.folder)
         for number in filter(None, [pid, *(child.pid for child in self.children if child.poll() is None)]):
             try:
                 os.kill(number, signal.SIGKILL)
@@ -134,7 +134,7 @@ class Home:
 
     def log(self) -> str:
         """The daemon's own log."""
-        return (self.folder / places.LOG).read_text()
+        return (self.folder / control.LOG).read_text()
 
 
 class Call:
@@ -151,7 +151,7 @@ class Call:
         version: str = billhook.__version__,
     ) -> None:
         stdin = event if isinstance(event, bytes) else json.dumps(event).encode()
-        self.line = places.connect(home.folder, 60)
+        self.line = control.connect(home.folder, 60)
         variables = home.env() if env is None else env
         folder = str(home.project if cwd is None else cwd)
         try:

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from billhook.agents import dialect
+from billhook.agents import EVENT_NAMES, NARROWER, canonical_event, dialect
 from billhook.agents.base import CAPABILITIES
-from billhook.agents.inbound import EVENT_NAMES, NARROWER, canonical_event
 from billhook.core.answers import Exit, Status
 from billhook.core.events import EVENTS, Block, parse
 from daemon import calling

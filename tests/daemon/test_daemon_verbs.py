@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import billhook
-from billhook.serve import places
+from billhook.serve import control
 from daemon.running import PROGRAM, Home, eventually, home_in, is_alive, numbers_in
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -39,7 +39,7 @@ def test_start_status_stop(home: Home) -> None:
     words = [line.split("  ")[0] for line in shown.stdout.splitlines()]
     assert words == ["running", "since", "requests", "memory", "idle exit", "socket", "log"]
     assert f"process {found[1]}, billhook {billhook.__version__}" in shown.stdout
-    assert "1, 0 in progress" in shown.stdout and str(home.folder / places.LOG) in shown.stdout
+    assert "1, 0 in progress" in shown.stdout and str(home.folder / control.LOG) in shown.stdout
     stopped = home.billhook("daemon", "stop")
     assert (stopped.returncode, stopped.stdout) == (0, f"stopped: process {found[1]}\n")
     none = home.billhook("daemon", "stop")

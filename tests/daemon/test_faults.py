@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from billhook.serve import places, protocol
+from billhook.serve import control, protocol
 from daemon import calling, killing
 from daemon.calling import Result
 from daemon.running import Home, children_of, eventually, home_in, is_alive, numbers_in
@@ -274,7 +274,7 @@ def pester(home: Home, many: int, seed: int) -> None:
     env = {"HOME": str(home.home), "BILLHOOK_HOME": str(home.root), "PATH": os.environ["PATH"]}
     whole = protocol.request("0.0", ["--as", "claude"], "/", env, json.dumps(home.event()).encode())
     for _ in range(many):
-        with places.connect(home.folder, 30) as line:
+        with control.connect(home.folder, 30) as line:
             data = broken(whole, chance)
             try:
                 line.sendall(data[: len(data) // 2])

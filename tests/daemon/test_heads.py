@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from billhook.serve import places
+from billhook.serve import control
 from billhook.store.files import log_folder
 from daemon.running import Home, eventually, home_in
 
@@ -106,7 +106,7 @@ def test_a_folder_that_is_gone_is_reported(home: Home) -> None:
     share.rename(share.with_name("unmounted"))
     daemon = home.start()
     assert home.ask().code == 0
-    eventually(lambda: b"the head of a log was not exported" in (home.folder / places.LOG).read_bytes(), 30)
+    eventually(lambda: b"the head of a log was not exported" in (home.folder / control.LOG).read_bytes(), 30)
     daemon.terminate()
     daemon.wait()
 

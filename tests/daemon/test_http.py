@@ -25,12 +25,12 @@ from billhook.core.answers import Answer, Decision, Exit, ask, defer, deny, inje
 from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS, Block, Event, parse
 from billhook.serve import hook_server
+from billhook.serve.control import address
 from billhook.serve.engine_pool import Served
 from billhook.serve.hook_server import guessed
 from billhook.serve.http import serve
 from billhook.serve.http.access import _no_token
 from billhook.serve.http.answer import as_json, held
-from billhook.serve.places import address
 from billhook.store.files import StoreError
 from daemon.http_serving import Serving, serving
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import billhook
-from billhook.serve import places, protocol, server_log
+from billhook.serve import control, daemon, protocol
 from daemon import calling
 from daemon.running import PROGRAM, Home, children_of, eventually, home_in, is_alive, numbers_in
 
@@ -48,13 +48,13 @@ def test_killed_daemon_leaves_nothing_that_matters(home: Home) -> None:
     first = home.start()
     first.kill()
     first.wait()
-    assert (home.folder / places.SOCKET).is_socket()
-    assert places.holder(home.folder) == 0
+    assert (home.folder / control.SOCKET).is_socket()
+    assert control.holder(home.folder) == 0
     with pytest.raises(ConnectionRefusedError):
-        places.connect(home.folder, 1)
+        control.connect(home.folder, 1)
     second = home.start()
     assert home.ask().code == 0
-    assert places.holder(home.folder) == second.pid
+    assert control.holder(home.folder) == second.pid
 
 
 @pytest.mark.parametrize("killed_first", [False, True], ids=["new folder", "after a kill"])
@@ -130,11 +130,11 @@ def _foreign(folder: Path) -> None:
 
 
 def _in_the_way(folder: Path) -> None:
-    (folder / places.SOCKET / "x").mkdir(parents=True, mode=0o700)
+    (folder / control.SOCKET / "x").mkdir(parents=True, mode=0o700)
     folder.chmod(0o700)
 
 
-def _linked_lock(folder: Path, name: str = places.LOCK) -> None:
+def _linked_lock(folder: Path, name: str = control.LOCK) -> None:
     folder.mkdir(mode=0o700)
     (folder / name).symlink_to("/etc/passwd")
 
@@ -161,7 +161,7 @@ def test_folder_that_can_not_be_trusted_is_refused(home: Home, make: Callable[[P
     ended = home.billhook("daemon", "start")
     assert ended.returncode == 2, ended
     assert reported in ended.stderr and "hint: " in ended.stderr
-    assert places.holder(home.folder) == 0
+    assert control.holder(home.folder) == 0
 
 
 @pytest.mark.parametrize("root", ["/proc/1/no", "/dev/null/no"])
@@ -176,7 +176,7 @@ def _full(root: Path) -> None:
 
 
 def _read_only(root: Path) -> None:
-    places.made(root)
+    control.made(root)
     subprocess.run(["mount", "-o", "remount,ro", root], check=True)
 
 
@@ -208,7 +208,7 @@ def test_signal_lets_running_requests_have_their_answers(home: Home, number: int
     with home.call() as call:
         numbers_in(file)
         first.send_signal(number)
-        eventually(lambda: not (home.folder / places.SOCKET).exists())
+        eventually(lambda: not (home.folder / control.SOCKET).exists())
         second = home.start()
         assert first.poll() is None
         assert call.reply().denied
@@ -298,7 +298,7 @@ def test_idle_exit(home: Home) -> None:
     assert home.ask().denied
     assert daemon.poll() is None
     assert daemon.wait(20) == 0
-    assert not (home.folder / places.SOCKET).exists()
+    assert not (home.folder / control.SOCKET).exists()
     assert "no requests for 1 s" in home.log()
 
 
@@ -306,8 +306,8 @@ GONE: dict[str, Callable[[Home], object]] = {
     "moved": lambda home: home.root.rename(home.root.with_name("moved")),
     "removed": lambda home: shutil.rmtree(home.root),
     "its folder moved": lambda home: home.folder.rename(home.folder.with_name("moved")),
-    "its socket removed": lambda home: (home.folder / places.SOCKET).unlink(),
-    "its lock removed": lambda home: (home.folder / places.LOCK).unlink(),
+    "its socket removed": lambda home: (home.folder / control.SOCKET).unlink(),
+    "its lock removed": lambda home: (home.folder / control.LOCK).unlink(),
 }
 
 
@@ -340,7 +340,7 @@ def test_upgrade(home: Home, copied: tuple[Path, dict[str, str]], name: str) -> 
     with home.call() as call:
         numbers_in(file)
         time.sleep(1.2 if name != "__init__.py" else 0)  # it has looked at its modules once
-        late = places.connect(home.folder, 20)
+        late = control.connect(home.folder, 20)
         changed = copied[0] / name
         changed.rename(changed.with_suffix(".old"))
         changed.write_text(changed.with_suffix(".old").read_text())
@@ -513,7 +513,7 @@ def test_another_user_gets_nothing() -> None:
         for path in (home.folder, *home.folder.parents):
             if path.is_relative_to(base):
                 path.chmod(0o755)
-        (home.folder / places.SOCKET).chmod(0o666)
+        (home.folder / control.SOCKET).chmod(0o666)
         seen = subprocess.run(words, cwd="/", capture_output=True, text=True, check=True, timeout=30).stdout.split()
         assert seen[-1] in ("b''", "ConnectionResetError", "BrokenPipeError")
         assert "rejected a caller of another user" in home.log()
@@ -535,7 +535,7 @@ def test_garbage_is_refused(home: Home) -> None:
     """Nothing begins, the log has a line without their bytes, and the next caller is served."""
     home.start()
     for data in GARBAGE.values():
-        with places.connect(home.folder, 10) as line:
+        with control.connect(home.folder, 10) as line:
             line.sendall(data)
             line.shutdown(socket.SHUT_WR)
             assert line.recv(100)[:1] in (b"", b"N", b"I")
@@ -552,7 +552,7 @@ def test_requests_in_small_pieces(home: Home, size: int) -> None:
         billhook.__version__, ["--as", "claude"], "/", home.env(), json.dumps(home.event()).encode()
     )
     for data, begins in ((request, protocol.STARTED), (protocol.ABOUT, b"I")):
-        with places.connect(home.folder, 10) as line:
+        with control.connect(home.folder, 10) as line:
             for piece in filter(None, (data[:size], data[size : 2 * size], data[2 * size :])):
                 line.sendall(piece)
                 time.sleep(0.02)
@@ -579,15 +579,15 @@ def test_log_has_beginnings_and_ends_and_no_payloads(home: Home) -> None:
 
 def test_log_is_rotated(tmp_path: Path) -> None:
     """Three private files of a megabyte at most."""
-    handler = server_log.begin(tmp_path)
+    handler = daemon.begin_log(tmp_path)
     assert handler is not None
     try:
         for number in range(26_000):
-            server_log.log.info("%d %s", number, "x" * 100)
-        server_log.log.error("\udc80 odd", exc_info=ValueError("secret"))
+            daemon.log.info("%d %s", number, "x" * 100)
+        daemon.log.error("\udc80 odd", exc_info=ValueError("secret"))
     finally:
         handler.close()
-        handler_of = server_log.log.parent
+        handler_of = daemon.log.parent
         assert handler_of is not None
         handler_of.removeHandler(handler)
         handler_of.propagate = True

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import billhook
-from billhook.serve import places, protocol
+from billhook.serve import control, protocol
 from daemon.running import Home, Reply, home_in, read_reply
 
 pytestmark = [
@@ -85,7 +85,7 @@ class Load:
 
     async def _said(self, request: bytes) -> bytes:
         loop = asyncio.get_running_loop()
-        with socket.socket(socket.AF_UNIX) as line, places.reachable(self.home.folder) as path:
+        with socket.socket(socket.AF_UNIX) as line, control.reachable(self.home.folder) as path:
             line.setblocking(False)
             await self._connect(line, path)
             await loop.sock_sendall(line, request)

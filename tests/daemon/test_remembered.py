@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import billhook
-from billhook.serve.places import FILE, DaemonOptions, forget, recalled, remember
+from billhook.serve.control import REMEMBERED, DaemonOptions, forget, recalled, remember
 from billhook.serve.protocol import DaemonStatus
 from daemon import calling
 from daemon.running import Home, eventually, home_in, is_alive
@@ -64,7 +64,7 @@ def test_http_is_there_again_after_a_kill(home: Home) -> None:
     gone(second.pid)
     assert (third := started(home)).http == first.http
     assert home.billhook("daemon", "stop").returncode == 0
-    assert not is_alive(third.pid) and not (home.folder / FILE).exists()
+    assert not is_alive(third.pid) and not (home.folder / REMEMBERED).exists()
     fourth = started(home)
     assert (fourth.http, fourth.idle_exit) == ("", 3600)
 
@@ -120,14 +120,14 @@ def test_address_that_is_taken_meanwhile(home: Home) -> None:
 def test_daemon_in_the_foreground_that_is_ended_there_is_forgotten(home: Home) -> None:
     """Ctrl-C ends HTTP, too; so does an idle exit."""
     daemon = home.start(*OPTIONS)
-    assert (home.folder / FILE).stat().st_mode & 0o777 == 0o600
+    assert (home.folder / REMEMBERED).stat().st_mode & 0o777 == 0o600
     daemon.send_signal(signal.SIGINT)
     assert daemon.wait(20) == 0
-    assert not (home.folder / FILE).exists()
+    assert not (home.folder / REMEMBERED).exists()
     daemon = home.start("--idle-exit", "1")
-    assert (home.folder / FILE).exists()
+    assert (home.folder / REMEMBERED).exists()
     assert daemon.wait(20) == 0
-    assert not (home.folder / FILE).exists()
+    assert not (home.folder / REMEMBERED).exists()
 
 
 UNREADABLE: dict[str, Callable[[Path], object]] = {
@@ -141,7 +141,7 @@ UNREADABLE: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("make", UNREADABLE.values(), ids=UNREADABLE.keys())
 def test_what_can_not_be_read_is_not_heeded(tmp_path: Path, make: Callable[[Path], object]) -> None:
     """It is treated as missing; forgetting or rewriting it is not an error, either."""
-    make(tmp_path / FILE)
+    make(tmp_path / REMEMBERED)
     assert recalled(tmp_path) is None
     remember(tmp_path, DaemonOptions(5.0))
     assert recalled(tmp_path) in (None, DaemonOptions(5.0))

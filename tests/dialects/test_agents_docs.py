@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from billhook.agents import AGENTS
+from billhook.agents import AGENTS, EVENT_NAMES, NARROWER
 from billhook.agents.base import CAPABILITIES, FIELDS, Capabilities
-from billhook.agents.inbound import EVENT_NAMES, NARROWER
 from billhook.core.dialect_traits import MEANINGS
 from billhook.core.tools import NAMINGS
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from billhook.agents import AGENTS, dialect
-from billhook.agents.inbound import canonical_event
+from billhook.agents import AGENTS, canonical_event, dialect
 from billhook.agents.universal import speaker
 from billhook.core import events
 from billhook.core.answers import rewrite

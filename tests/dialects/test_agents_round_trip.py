@@ -8,9 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from billhook.agents import AGENTS, DIALECTS, canonical_event, dialect
+from billhook.agents import AGENTS, DIALECTS, EVENT_NAMES, NARROWER, canonical_event, dialect, others
 from billhook.agents.base import CAPABILITIES, FIELDS, Capabilities, can
-from billhook.agents.inbound import EVENT_NAMES, NARROWER, others
 from billhook.core.answers import (
     Answer,
     Decision,

@@ -11,8 +11,8 @@ import pytest
 
 import billhook
 from billhook.agents import AGENTS, DIALECTS, EVERY_AGENT, TABLE, AgentRow, reader_of
-from billhook.agents.base import Agent
-from billhook.agents.formats import SettingsFormat
+from billhook.agents.base import Agent, SettingsFormat
+from billhook.agents.transcripts import READERS
 from billhook.core.dialect_traits import MEANINGS
 from billhook.core.tools import NAMINGS
 from cli.place import Place
@@ -64,6 +64,7 @@ def test_claude_is_named_as_the_reference_only() -> None:
 def test_the_table_agrees_with_the_records(agent: Agent) -> None:
     """What start-up reads without importing a record is what the record has."""
     row = TABLE[agent.name]
+    assert agent.transcripts == (agent.name in READERS)
     if row.speaks:
         assert (
             row == AgentRow(speaks=row.speaks, module=row.module) and agent.name not in DIALECTS and agent.reads_claude

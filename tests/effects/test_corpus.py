@@ -3,7 +3,7 @@
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -54,9 +54,14 @@ def test_effects_and_decisions(
     wrong = []
     for case in cases:
         found = _judged(case, below_temp)
-        if (found.decision, list(found.effects)) != (case.decision, case.effects):
+        if (found.decision, _without_existence(found.effects)) != (case.decision, _without_existence(case.effects)):
             wrong.append(f"{case.command or case.input}: {found.decision} {found.effects} {found.reason}")
     assert not wrong, "\n".join(wrong)
+
+
+def _without_existence(effects: Iterable[str]) -> list[str]:
+    """Whether a file in /tmp exists depends on the other programs of this machine."""
+    return ["write:temp" if effect == "overwrite:temp" else effect for effect in effects]
 
 
 def _judged(case: Case, at: Repository) -> Judgement:

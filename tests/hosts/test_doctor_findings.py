@@ -11,8 +11,7 @@ import pytest
 from billhook.agents import AGENTS
 from billhook.agents.codex import snake, trusted_hash
 from billhook.cli.doctor import AgentReport, examined
-from billhook.cli.doctor.entries import SettingsPair
-from billhook.cli.doctor.hooks import DaemonState
+from billhook.cli.doctor.checks import DaemonState, SettingsPair
 from hosts.installed import Home
 
 Change = Callable[[Home], object]
@@ -299,13 +298,13 @@ def test_a_daemon_that_does_not_respond(home: Home) -> None:
     """A daemon that accepts calls and does not answer is found, with the way to stop it."""
     import socket
 
-    from billhook.serve import places
+    from billhook.serve import control
 
-    folder = places.made(home.root)
+    folder = control.made(home.root)
     with socket.socket(socket.AF_UNIX) as listening:
         here = os.getcwd()
         os.chdir(folder)
-        listening.bind(places.SOCKET)
+        listening.bind(control.SOCKET)
         os.chdir(here)
         listening.listen()
         found = list(DaemonState(home.root).findings())

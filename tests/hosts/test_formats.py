@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from billhook.agents import AGENTS
-from billhook.agents.formats import with_shell, without_shell
+from billhook.agents.base import with_shell, without_shell
 from billhook.core.errors import BillhookError, UsageError
 from hosts.installed import Home
 

@@ -9,8 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from billhook.agents import AGENTS
-from billhook.agents.base import Agent, Scope
-from billhook.agents.formats import SettingsFormat
+from billhook.agents.base import Agent, Scope, SettingsFormat
 from billhook.cli.install.entries import EntryOptions, is_written, ours, wanted, with_entries, without
 from billhook.config.edit_json import decoded, measured
 from billhook.config.nodes import read_text

@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from billhook.store.files import LockFile, StoreError, log_folder
-from billhook.store.log import eventlog
+from billhook.store.log import LARGEST_LINE, eventlog
 from billhook.store.log.eventlog import CURRENT, EventLog, open_log
-from billhook.store.log.record import LARGEST_LINE
 from descriptors import open_descriptors
 from store.written import PROJECT, content, files_of, filled, fresh, lines_of, whole
 

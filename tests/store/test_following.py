@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from billhook.store.log import Wanted
 from billhook.store.log.reader import LogEntry, LogReader
-from billhook.store.log.record import Wanted
 from descriptors import open_descriptors
 
 from .logs import append, content, log_folder, made_lines, put, reader, written

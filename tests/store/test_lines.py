@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from billhook.core import strictjson
-from billhook.store.log import record as lines
+from billhook.store import log as lines
+from billhook.store.log import Record
 from billhook.store.log.eventlog import make_line
-from billhook.store.log.record import Record
 from store.written import content
 
 DIGEST = "0" * 64

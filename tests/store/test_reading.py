@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from billhook.core import strictjson
+from billhook.store import log as lines
 from billhook.store.files import StoreError
-from billhook.store.log import record as lines
+from billhook.store.log import Wanted
 from billhook.store.log.eventlog import EventLog, make_line
 from billhook.store.log.reader import LogReader, older_names
-from billhook.store.log.record import Wanted
 from billhook.store.log.verify import verify
 
 from .logs import append, content, log_folder, made_lines, put, reader, written

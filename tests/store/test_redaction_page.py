@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from billhook.store.secrets.names import (
+from billhook.store.secrets import (
     BEFORE_KEY,
     BEFORE_PASS,
     BEFORE_TOKEN_HARMLESS,
@@ -16,10 +16,11 @@ from billhook.store.secrets.names import (
     HARMLESS_BEFORE_KEY,
     HARMLESS_FIRST,
     HARMLESS_LAST,
+    PATTERNS,
+    SHAPES,
     WORDS,
     is_secret,
 )
-from billhook.store.secrets.shapes import PATTERNS, SHAPES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "redaction.md").read_text()
 NAMES = {

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from billhook.store.redaction import Redactor
-from billhook.store.secrets.shapes import SHAPES
+from billhook.store.secrets import SHAPES
 
 from .made_up import KEY, MARK, RANDOM, SECRET
 

@@ -12,10 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from billhook.core import strictjson
-from billhook.store.log import query
-from billhook.store.log.query import called, contains, hooks_of, says, spellings
-from billhook.store.log.reader import LogReader
-from billhook.store.log.record import Record, Wanted
+from billhook.store.log import Record, Wanted
+from billhook.store.log import reader as log_reader
+from billhook.store.log.reader import LogReader, called, contains, hooks_of, says, spellings
 
 from .logs import append, content, made_lines, put, reader
 
@@ -248,7 +247,7 @@ def test_a_filter_meets_only_what_has_its_bytes(tmp_path: Path) -> None:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """A log of any size is worth a process."""
-    monkeypatch.setattr(query, "_FEWEST_BYTES", 0)
+    monkeypatch.setattr(log_reader, "_FEWEST_BYTES", 0)
 
 
 NEEDS_RG = pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep is not installed")
@@ -268,10 +267,10 @@ def test_with_ripgrep_the_same_is_found(tmp_path: Path, monkeypatch: pytest.Monk
     wishes = [Wanted(text=text) for text in (*texts, "none of these")] + [Wanted(text="needle", tools=frozenset("x"))]
     path = program(tmp_path / "bin", script) if script else os.environ["PATH"]
     monkeypatch.setenv("PATH", os.devnull)
-    assert query.program() is None
+    assert log_reader.program() is None
     without = [seqs(log, wanted) for wanted in wishes]
     monkeypatch.setenv("PATH", path)
-    assert query.program() is not None
+    assert log_reader.program() is not None
     assert [seqs(log, wanted) for wanted in wishes] == without
     assert len(log.files()) > 10 and without[0] and without[-3] and not without[-2]
 
@@ -295,7 +294,7 @@ def test_a_ripgrep_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytes
     """The files are searched without it."""
     append(tmp_path, *(content(number, input="needle") for number in range(40)), max_bytes=5_000)
     monkeypatch.setenv("PATH", program(tmp_path / "bin", script))
-    assert query.program() == str(tmp_path / "bin" / "rg")
+    assert log_reader.program() == str(tmp_path / "bin" / "rg")
     assert len(seqs(reader(tmp_path), Wanted(text="needle"))) == 40
 
 

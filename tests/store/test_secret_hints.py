@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from billhook.core import strictjson
 from billhook.store.redaction import worth_trying
-from billhook.store.secrets.names import RULES, SecretNames
-from billhook.store.secrets.shapes import SHAPES
+from billhook.store.secrets import RULES, SHAPES, SecretNames
 
 NAMES = SecretNames(())
 TAILS = ["aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5bC7dE9fG1hJ3", "0123456789abcdef" * 6, "bob:x@host", "A" * 30]

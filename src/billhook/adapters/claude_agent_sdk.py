@@ -7,10 +7,10 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, get_args
 
-from billhook.adapters.runs import Hooks, Tell, engine_for, not_installed, say
+from billhook.adapters import Hooks, Tell, engine_for, not_installed, say
 from billhook.agents.downgrade import shape_output
 from billhook.core import dialect_traits
-from billhook.core.answer_writer import write_output
+from billhook.core.answer_json import write_output
 from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS, parse
 from billhook.engine.engine import Engine
@@ -22,8 +22,7 @@ except ImportError as missing:
     raise not_installed("claude-agent-sdk", missing) from missing
 
 SECONDS: Final = 60.0  # how long Claude Code waits for an answer by default
-_MARGIN: Final = 0.9
-"""The part of it for hooks: if a hook hangs, its `on_failure` decides, not Claude Code."""
+_MARGIN: Final = 0.9  # The part of it for hooks: if a hook hangs, its `on_failure` decides, not Claude Code.
 
 _NAMES: Final[tuple[HookEvent, ...]] = tuple(get_args(one)[0] for one in get_args(HookEvent))
 

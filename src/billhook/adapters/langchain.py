@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, NotRequired
 
-from billhook.adapters import runs
+from billhook import adapters as runs
 from billhook.session.calls import Question, ToolResult, text_of
 from billhook.session.session import SyncSession, run_to_end
 

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
-from billhook.adapters import runs
+from billhook import adapters as runs
 from billhook.session.calls import HURRY, Question, awaited, text_of
 
 try:

@@ -4,18 +4,22 @@ Each module of an agent has its record in `AGENTS`. Everything else (codecs, `in
 coverage, detection, lint) reads these records and names no agent.
 """
 
+import json
 import os
+import shlex
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import msgspec
 
 from billhook.agents import AGENTS
-from billhook.agents.formats import SettingsFormat
 from billhook.core import client_env
 from billhook.core import dialect_traits as rows
 from billhook.core.dialect_traits import Meanings
+from billhook.core.errors import BillhookError
 from billhook.core.lazy import LazyTable
 
 if TYPE_CHECKING:
@@ -73,10 +77,8 @@ def quiet(rows: Mapping[str, Capabilities]) -> Mapping[str, Capabilities]:
 
 
 def rounded(held: str, /, **rows: str) -> dict[str, Capabilities]:
-    """The rows of an agent whose answers `downgrade` adapts: by event, the fields that are true.
-
-    `held`: the events that deliver context which other events can't carry.
-    """
+    """The rows of an agent whose answers `downgrade` adapts: by event, the fields that are true. `held`: the events
+    that deliver context which other events can't carry."""
     return {event: rounded_row(can, held, event) for event, can in rows.items()}
 
 
@@ -125,7 +127,6 @@ _USUAL: Final = (
 )
 """What guards, loggers and built-ins need; further events are written when a configured hook handles them."""
 
-
 REFUSAL_KINDS: Final = {
     "PreToolUse": "tool",
     "UserPromptSubmit": "prompt",
@@ -171,13 +172,11 @@ REFUSALS_WITH_PERMISSION: Final = (REFUSALS[0], Refusal("permission", 0, REFUSE_
 REFUSE_ANYTHING: Final = Refusal("", 0, {"continue": False, "stopReason": "@", **REFUSE}, "http")
 """A refusal for every event."""
 
-
 REFUSALS_OF_SEEDS: Final = {
     "claw": (Refusal("", 2, "@"),),
     "claw-text": (Refusal("", 2, "@"),),
     "lesson": (Refusal("tool", 1), Refusal("", 1, REFUSE)),  # elsewhere the code alone is a warning
 }
-
 
 TRUST_FIRST: Final = "{} reads a project's hooks only in trusted folders: start it there once, and trust the folder"
 
@@ -226,8 +225,7 @@ class Installed(Protocol):
     def entries(self) -> Sequence[Any]: ...
 
 
-Settings = Callable[[str], dict[str, Any]]
-"""Reads a settings file: empty if it is missing or can't be read."""
+Settings = Callable[[str], dict[str, Any]]  # Reads a settings file: empty if it is missing or can't be read.
 
 
 class TrustCheck(NamedTuple):
@@ -259,6 +257,97 @@ class TrustCheck(NamedTuple):
         """A failure if a file disables all hooks."""
         if self.settings(path).get("disableAllHooks") is True:
             yield Trust("fail", f"{path} disables all hooks (`disableAllHooks`)", "change that setting")
+
+
+# How an agent's file contains the settings with its hooks.
+
+_WRITTEN: Final = ("exec ", "command -v ")  # the beginnings of commands that `install` writes
+
+
+class SettingsFormat:
+    """The format of an agent's settings file: usually JSON."""
+
+    def read(self, text: str) -> str:
+        """The settings of a file, as JSON."""
+        return text
+
+    def write(self, settings: str, text: str) -> str:
+        """The file with these settings; `text`: its current content."""
+        return settings
+
+
+class Embedded(SettingsFormat):
+    """Settings inside a program of billhook, which is beside the agent's module."""
+
+    def __init__(self, program: str, begin: str, end: str) -> None:
+        self.program, self.begin, self.end = program, begin, end
+
+    def read(self, text: str) -> str:
+        inside = self.begin in text and self.end in text
+        return text.partition(self.begin)[2].partition(self.end)[0] if inside else text
+
+    def write(self, settings: str, text: str) -> str:
+        with open(os.path.join(os.path.dirname(__file__), self.program), encoding="utf-8") as file:
+            before, begin, after = file.read().partition(self.begin)
+        return before + begin + (settings.strip() or "{}") + self.end + after.partition(self.end)[2]
+
+
+class InYaml(SettingsFormat):
+    """The `hooks` of a YAML file, written as JSON; other parts of the file are unchanged. The agent starts commands
+    without a shell, so those that `install` writes get one."""
+
+    def read(self, text: str) -> str:
+        _, hooks, _ = _parted(text)
+        return json.dumps({"hooks": _each(hooks, without_shell)}, indent=2, default=str) + "\n" if hooks else ""
+
+    def write(self, settings: str, text: str) -> str:
+        before, _, after = _parted(text)
+        hooks = _each((json.loads(settings) if settings.strip() else {}).get("hooks", {}), with_shell)
+        written = textwrap.indent(json.dumps(hooks, indent=2, ensure_ascii=False), "  ").lstrip()
+        return before + (f"hooks: {written}\n" if hooks else "") + after
+
+
+def _parted(text: str) -> tuple[str, dict[str, Any], str]:
+    """The text before the hooks of a YAML file, the hooks, and the text after them. Raises BillhookError."""
+    import yaml
+
+    try:
+        root, said = yaml.compose(text, Loader=yaml.SafeLoader), yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise BillhookError(f"can't read the file: {error}", hint="fix the file") from None
+    pairs = root.value if isinstance(root, yaml.MappingNode) else []
+    if pairs and isinstance(root, yaml.MappingNode) and root.flow_style:
+        raise BillhookError("the file is one `{...}`", hint="write each key on its own line")
+    for key, value in pairs:
+        if key.value == "hooks":
+            end = value.end_mark.index
+            kept = text[key.start_mark.index : end].rstrip()
+            while kept.rpartition("\n")[2].lstrip().startswith("#"):  # comments about the next key
+                kept = kept.rpartition("\n")[0].rstrip()
+            rest = text[key.start_mark.index + len(kept) :]
+            hooks = said["hooks"] if isinstance(said["hooks"], dict) else {}
+            return text[: key.start_mark.index], hooks, rest.removeprefix("\n")
+    return text + ("\n" if text and not text.endswith("\n") else ""), {}, ""
+
+
+def _each(hooks: dict[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
+    def changed(entry: Any) -> Any:
+        command = entry.get("command") if isinstance(entry, dict) else None
+        return {**entry, "command": change(command)} if isinstance(command, str) else entry
+
+    return {event: [*map(changed, some)] if isinstance(some, list) else some for event, some in hooks.items()}
+
+
+def with_shell(command: str) -> str:
+    """The command for an agent that starts it without a shell."""
+    return f"sh -c {shlex.quote(command)}" if command.startswith(_WRITTEN) else command
+
+
+def without_shell(command: str) -> str:
+    words: list[str] = []
+    with suppress(ValueError):
+        words = shlex.split(command) if command.startswith("sh -c ") else []
+    return words[2] if len(words) == 3 and words[2].startswith(_WRITTEN) else command
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
@@ -302,8 +391,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     input_for: Callable[[Payload, Payload], dict[str, Any]] | None = None
     """The reverse: a rewritten input with the names of the original input."""
     reads_claude: tuple[Scope, ...] = ()  # the settings of Claude Code that it also reads
-    marks: Mapping[str, str] = _NONE
-    """Variables that it sets for its children, and its name then; empty: its title."""
+    marks: Mapping[str, str] = _NONE  # Variables that it sets for its children, and its name then; empty: its title.
     packages: tuple[tuple[str, str], ...] = ()  # the npm package of its program: scope, and name
     program_title: str = ""  # the name of its program, if that is not its title
 
@@ -330,7 +418,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     trust: Callable[[TrustCheck], Iterable[Trust]] | None = None
     """Facts from its files about its trust in a project and in billhook's entries."""
     next_steps: tuple[tuple[Scope | Literal["any"], str], ...] = ()  # what to do after `install`, in which scope
-    transcripts: str = ""  # the module that reads its transcripts
+    transcripts: bool = False  # whether `transcripts` has a reader of its transcripts
     names_calls: bool = True  # its events have the ids of calls, as its transcripts have
     start: Callable[["Agent", str, str, Settings], Start] | None = None
     """How it is started for a canary, with the address of its model and a prompt; None: it needs an account."""
@@ -357,6 +445,9 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     event_argument: bool = False  # whether the entry must contain the event's name, because the payload doesn't
     system_message: bool = False  # whether it shows a `systemMessage` to the user
     parallel: bool = False  # whether it starts the hooks of one event at the same time, as far as that is known
+    equal_once: bool = False  # whether it runs a command once that several entries of its settings name
+    unattended: Callable[[Payload, Mapping[str, str]], bool] = lambda _payload, _environ: False
+    """Whether no person sees its questions in this run, as far as payload and variables tell."""
 
     @property
     def unit_per_second(self) -> int:
@@ -365,7 +456,6 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def default_timeout(self) -> float:
-        """The agent's default timeout in seconds."""
         return self.meanings.timeout
 
     @property

@@ -52,8 +52,6 @@ _CAPABILITIES: Final[Mapping[str, Capabilities]] = {
     "WorktreeRemove": row(),
 }
 
-_MANAGED: Final = "/etc/claude-code/managed-settings.json"
-
 
 def _trust(check: base.TrustCheck) -> Iterator[base.Trust]:
     agent, project = check.agent, check.project
@@ -77,7 +75,7 @@ def _switches(check: base.TrustCheck) -> Iterator[base.Trust]:
     """Files that `install` does not read: the user's local file of the project, and an organisation's settings."""
     remote = os.path.join(check.agent.home(), "remote-settings.json")  # sent by an organisation's server
     yield from check.switched_off(os.path.join(check.project, ".claude", "settings.local.json"))
-    for path in (_MANAGED, remote):
+    for path in ("/etc/claude-code/managed-settings.json", remote):
         yield from check.switched_off(path)
         if check.settings(path).get("allowManagedHooksOnly") is True:
             text = f"{path} allows only managed hooks (`allowManagedHooksOnly`)"
@@ -130,7 +128,7 @@ AGENT: Final = base.Agent(
     traces=("settings.json", "projects", "plugins", "statsig", "../.claude.json"),
     strict_files=(".claude/settings.json", ".claude/settings.local.json"),
     trust=_trust,
-    transcripts="billhook.agents.transcripts.claude",
+    transcripts=True,
     start=_start,
     longest={"SessionEnd": 60},
     ending=(2, 1200),  # all of SessionEnd has 1.5 seconds, unless an entry has a longer timeout
@@ -139,5 +137,8 @@ AGENT: Final = base.Agent(
     no_http=frozenset({"SessionStart", "Setup"}),
     system_message=True,
     parallel=True,
+    equal_once=True,
+    # with -p, and for programs that use its SDK; measured in 2.1.325
+    unattended=lambda _payload, environ: environ.get("CLAUDE_CODE_SESSION_ATTENDED") == "0",
 )
 AGENTS = {"claude": AGENT}

@@ -6,14 +6,13 @@ from typing import Any, Final, Literal
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from billhook.agents import child
+from billhook.agents import canonical_event, child, consistent, with_canonical_tool
 from billhook.agents.base import Agent, Capabilities, able
 from billhook.agents.downgrade import fitted, unknown
-from billhook.agents.inbound import canonical_event, consistent, with_canonical_tool
 from billhook.agents.stdout import Printed, objection_in, printed
 from billhook.core import dialect_traits as rows
 from billhook.core import events, strictjson, tools
-from billhook.core.answer_reader import blocked, read_output
+from billhook.core.answer_json import blocked, read_output
 from billhook.core.answer_schema import BOOL, OBJECT, STRING, MisreadError, check_kind, decision_of
 from billhook.core.answers import NOTHING, Answer, Decision, Exit, Reply, Status
 from billhook.core.events import Block, Event
@@ -318,7 +317,6 @@ class AgentDialect:
         return reply if out.output is not None or not out.text else Reply(answer=self.text(event, out.text))
 
     def _heard(self, event: Event, out: Printed) -> Reply:
-        """The JSON on stdout."""
         if out.output is None:
             return Reply()
         reply = self._understood(event, out.output)

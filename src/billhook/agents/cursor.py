@@ -11,9 +11,8 @@ from typing import Final, NamedTuple
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from billhook.agents import base
+from billhook.agents import base, parsed
 from billhook.agents.codec import AgentDialect, Payload, input_of, kinds, known, spoken
-from billhook.agents.inbound import parsed
 from billhook.core import strictjson
 from billhook.core.answer_schema import decision_of
 from billhook.core.answers import Answer, Decision
@@ -258,8 +257,6 @@ _MCP_OUTPUT: Final = "(for tools of MCP servers, it replaces the output)"
 
 
 class _Part(NamedTuple):
-    """A narrower event: a part of one canonical event."""
-
     event: str
     tools: str
     row: base.Capabilities
@@ -283,9 +280,7 @@ _PARTS: Final = {
     "afterTabFileEdit": _EDITED,
 }
 
-
 _ONLY_HERE: Final = {"conversation_id", "generation_id"}  # an event with both is Cursor's
-
 
 AGENT: Final = base.Agent(
     name="cursor",

@@ -4,17 +4,14 @@ from typing import Final
 
 from msgspec import UNSET
 
-from billhook.agents.base import Agent, pairs, rounded, rounded_row, sends_own_names
+from billhook.agents.base import Agent, Embedded, pairs, rounded, rounded_row, sends_own_names
 from billhook.agents.codec import AgentDialect, Payload, kinds
-from billhook.agents.formats import Embedded
 from billhook.core.answers import Answer
 from billhook.core.dialect_traits import Meanings
 from billhook.core.events import Event
 
 
 class _OpenCode(AgentDialect):
-    """The format of billhook's own plugin."""
-
     specific = kinds(
         "hookEventName permissionDecision permissionDecisionReason additionalContext updatedToolOutput",
         objects="updatedInput",

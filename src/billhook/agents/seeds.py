@@ -9,13 +9,11 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from billhook.agents import child
-from billhook.agents.inbound import consistent
+from billhook.agents import child, consistent
 from billhook.agents.stdout import Printed, names_a_field, objection_in, printed
 from billhook.core import dialect_traits as rows
 from billhook.core import events, strictjson, tools
-from billhook.core.answer_reader import blocked, is_answer, read_output
-from billhook.core.answer_writer import write_output
+from billhook.core.answer_json import blocked, is_answer, read_output, write_output
 from billhook.core.answers import NOTHING, Answer, Exit, Reply, Status
 from billhook.core.dialect_traits import Meanings
 from billhook.core.errors import ContradictionError, EventError, StrictJSONError

@@ -18,7 +18,7 @@ import msgspec
 
 from billhook.builtins.trackers import WARN_MS, metrics
 from billhook.core.answers import FAILURES, Outcome, Status, Verdict
-from billhook.store.log.record import OutcomeRecord
+from billhook.store.log import OutcomeRecord
 
 _EXACT: Final = 4096
 """Durations of one hook that are kept as they are; with more, all go into classes that are 2 percent wide."""

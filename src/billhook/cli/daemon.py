@@ -2,7 +2,7 @@
 
 import functools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -64,7 +64,7 @@ def _idle(ctx: click.Context, param: click.Parameter, value: str | None) -> floa
 
 
 def _address(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
-    from billhook.serve.places import address
+    from billhook.serve.control import address
 
     if value is not None:
         address(value)
@@ -94,12 +94,11 @@ def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--again", is_flag=True, hidden=True)
 def run(http: str, exposed: bool, idle: float | None, as_json: bool, detached: bool, again: bool) -> int:
     """Run the daemon in the foreground. Ctrl-C or TERM stops it once pending requests finish."""
-    from billhook.serve import control as daemonize
-    from billhook.serve import daemon, places
+    from billhook.serve import daemon
 
-    daemonize.speak_utf8()
+    daemon.speak_utf8()
     root = state_root()
-    where = places.folder_of(root) / places.SOCKET
+    where = control.folder_of(root) / control.SOCKET
 
     def tell() -> None:
         if as_json:
@@ -107,11 +106,11 @@ def run(http: str, exposed: bool, idle: float | None, as_json: bool, detached: b
         else:
             note(f"listening at {where} (stop it with Ctrl-C)")
 
-    ready = daemonize.let_go_of_streams if detached else tell
+    ready = daemon.let_go_of_streams if detached else tell
     idle = idle if idle is not None else 0.0 if http else _IDLE
     try:
         why = daemon.run(root, idle=idle, http=http, exposed=exposed, again=again, detached=detached, ready=ready)
-    except places.AlreadyError:
+    except control.AlreadyError:
         if detached:
             return control.TAKEN
         raise UsageError(
@@ -150,6 +149,8 @@ def _tell_started(found: DaemonStatus, now: bool, as_json: bool) -> None:
     say(f"{'started' if now else 'already running'}: process {found.pid}, {found.socket}")
     if found.http:
         say(f"HTTP: {found.http}")
+    if found.telemetry:
+        say(f"telemetry: {_telemetry(found.telemetry)}")
     if found.version != __version__:
         note(f"the daemon is billhook {found.version}, this is {__version__}; `billhook daemon stop` stops it")
 
@@ -168,7 +169,7 @@ def _compare(found: DaemonStatus, http: str, idle: float | None, quiet: bool) ->
 
 def _listens_at(url: str, wanted: str) -> bool:
     """Whether a daemon's address is the wanted one; port 0 means any port."""
-    from billhook.serve.places import address
+    from billhook.serve.control import address
 
     if not url:
         return False
@@ -213,8 +214,7 @@ def status(as_json: bool) -> int:
     rows = list(_rows(found)) if found is not None else []
     width = max((len(name) for name, _ in rows), default=0)
     lines = [line for name, text in rows for line in beside(f"{name:<{width}}  ", text)]
-    lines = lines or ["the daemon is not running"]
-    report(as_json, lines, _as_data(found))
+    report(as_json, lines or ["the daemon is not running"], _as_data(found))
     return 0 if found is not None else 1
 
 
@@ -233,7 +233,14 @@ def _rows(found: DaemonStatus) -> Iterator[tuple[str, str]]:
     yield "socket", found.socket
     if found.http:
         yield "HTTP", found.http
+    if found.telemetry:
+        yield "telemetry", _telemetry(found.telemetry)
     yield "log", found.log
+
+
+def _telemetry(status: Mapping[str, int | str]) -> str:
+    counts = ", ".join(f"{name} {status[name]:,}" for name in ("sent", "dropped", "failed") if name in status)
+    return ": ".join(filter(None, [f"{status['endpoint']} ({counts})", str(status.get("problem", ""))]))
 
 
 def _as_data(found: DaemonStatus | None, **more: bool) -> dict[str, Any]:
@@ -252,7 +259,6 @@ def _told_if_silent(as_json: bool) -> Iterator[None]:
 
 
 def _waiting(for_what: str) -> Callable[[], None]:
-    """A function that prints, once and after a second, what is waited for."""
     texts, end = [f"waiting for {for_what} ..."], time.monotonic() + _NOTICE
 
     def tell() -> None:

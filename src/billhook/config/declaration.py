@@ -94,7 +94,7 @@ EVENT_VARIABLES: Final = frozenset(
         "project",
     ]
 )
-"""Names in `${...}` whose values come from the event; `variables.py` has the values."""
+"""Names in `${...}` whose values come from the event; `actions.py` has the values."""
 
 
 class NotYet(msgspec.Struct, frozen=True, tag="not-yet"):
@@ -135,8 +135,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
         return data | ({"when": plain_tests(self.when)} if self.when else {})
 
 
-CONDITION_KEYS: Final = Conditions.__struct_encode_fields__
-"""The keys of `as_data`."""
+CONDITION_KEYS: Final = Conditions.__struct_encode_fields__  # the keys of `as_data`
 _LABELS: Final = {"effects": "effect", "after_effects": "after effect"}
 
 
@@ -185,6 +184,7 @@ class HookFields(msgspec.Struct, frozen=True, kw_only=True):
     always: bool = False
     shadow: bool = False
     warm: bool = True  # a Python script may run in a warm interpreter
+    approve: bool = False  # `approve: queue`: its asks wait in the queue
     dialect: str = "claude"
     layer: str = ""
     file: str = ""  # absolute
@@ -407,7 +407,7 @@ def checked_name(name: str) -> str:
 _ORDER: Final = """
     events match rules effects after_effects paths branch when once cooldown run exec python url deny ask allow inject
     notify rewrite mask keep_going stop priority after timeout gate on_failure background rewake always shadow warm
-    dialect enabled title headers allowed_env interpreter options login shell args type name
+    approve dialect enabled title headers allowed_env interpreter options login shell args type name
 """
 _OTHER_SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
     "events": ("events", "event"),
@@ -444,9 +444,9 @@ _OURS: Final = {
     "cooldown",
     "shadow",
     "warm",
+    "approve",
 }
-HANDLER: Final = NATIVE - {"events", "match", "interpreter", "options"} - _OURS
-"""One handler of a nested group."""
+HANDLER: Final = NATIVE - {"events", "match", "interpreter", "options"} - _OURS  # one handler of a nested group
 ENTRY: Final = HANDLER | {"match"}  # one entry of a flat list
 OF_OTHERS: Final = frozenset({"server", "tool", "input", "prompt", "model", "continueOnBlock"})
 """Keys of handlers that are not supported yet."""

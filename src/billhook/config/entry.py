@@ -43,7 +43,7 @@ _SUBJECTS: Final = {"Read": "Read", "Edit|MultiEdit|Write": "Write"}
 
 def tools_of(part: str) -> str:
     """The matcher for the tools of a part."""
-    from billhook.agents.inbound import tools_of
+    from billhook.agents import tools_of
 
     return tools_of().get(part, "")
 
@@ -324,7 +324,7 @@ class EntryReader:
         """The meaning of an agent's event name in this file: our name for it if there is one, else the same name."""
         if self.where.agent != "plugin" and not self.where.of_another:
             return ""
-        from billhook.agents.inbound import canonical_event, is_own_name, own_events
+        from billhook.agents import canonical_event, is_own_name, own_events
 
         if self.where.of_another:
             return own_events(self.where.agent, name)
@@ -332,7 +332,7 @@ class EntryReader:
 
     def _agents_own(self, name: str) -> str:
         """The name, if it is an agent's name for a part of an event or for an event that only it has, in hooks.yaml."""
-        from billhook.agents.inbound import others, tools_of
+        from billhook.agents import others, tools_of
 
         ours = self.shape == "yaml" and not self.where.of_another
         return name if ours and (name in tools_of() or name in others()) else ""
@@ -341,7 +341,7 @@ class EntryReader:
         """The part of an event, and the event. A part must be the only event, because it determines the format."""
         if self.shape != "yaml" or all(name in EVENTS for name in events):
             return "", events
-        from billhook.agents.inbound import tools_of, whole
+        from billhook.agents import tools_of, whole
 
         parts = [name for name in events if name in tools_of()]
         if parts and len(events) > 1:
@@ -351,7 +351,7 @@ class EntryReader:
         return alone, tuple(dict.fromkeys(whole(name) for name in events)) if parts else events
 
     def _not_its_event(self, name: str, node: Node | None) -> None:
-        from billhook.agents.inbound import canonical_event
+        from billhook.agents import canonical_event
 
         agent = AGENTS[self.where.agent]
         meant = agent.event_names.get(canonical_event(name)) or name
@@ -509,6 +509,7 @@ class EntryReader:
             always=self.flag("always"),
             shadow=self.flag("shadow"),
             warm=self.flag("warm", self.where.warm is not False),
+            approve=read_hook.approve(self),
             dialect=dialect,
             enabled=enabled,
             broken=self.broken,

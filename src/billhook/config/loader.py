@@ -18,9 +18,8 @@ from billhook.config import layers, sources
 from billhook.config.builtin_hooks import Builtins, Reviews, StandIn, protected
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import CONDITION_KEYS, LAYERS, Declared, Layer, needs_consent
-from billhook.config.installation import confirmed, inside, runs_itself, seen
 from billhook.config.layers import UnsetError, Values, interpolated
-from billhook.config.sources import FileRead
+from billhook.config.sources import FileRead, confirmed, inside, runs_itself, seen
 from billhook.core import client_env
 from billhook.core.errors import UsageError
 from billhook.core.hook import Hook, Source
@@ -30,7 +29,8 @@ from billhook.store.files import state_root
 from billhook.store.state import FileState
 
 if TYPE_CHECKING:
-    from billhook.config import build, shapes, together, trust
+    from billhook.approvals.settings import ApprovalSettings
+    from billhook.config import build, shapes, trust
     from billhook.config.config import State
     from billhook.config.override import Pause
     from billhook.config.trust import Consent, Trust
@@ -39,7 +39,6 @@ else:
     trust = later("billhook.config.trust")
     build = later("billhook.config.build")
     shapes = later("billhook.config.shapes")
-    together = later("billhook.config.together")
 
 
 _SETTLED: Final = 1_000_000_000
@@ -220,7 +219,6 @@ _MOST_CACHED: Final = 128
 
 
 def _cached(request: _LoadRequest, env: Mapping[str, str]) -> "Config | None":
-    """The configuration that was loaded before, if nothing has changed."""
     known = _cache.get(request)
     return known.config if known is not None and known.holds(env) else None
 
@@ -241,8 +239,7 @@ def _gone() -> UsageError:
     return UsageError("the working directory is gone", hint="change to a folder that exists")
 
 
-Instead = Mapping[str, bytes | None]
-"""Other contents of a project's files, by path; None: the file is missing."""
+Instead = Mapping[str, bytes | None]  # other contents of a project's files, by path; None: the file is missing
 
 
 def load_instead(
@@ -264,8 +261,6 @@ def _replaced(found: sources.FoundSources, instead: Instead) -> sources.FoundSou
 
 
 class _Loading:
-    """One load."""
-
     def __init__(
         self, request: _LoadRequest, folder: str, env: Mapping[str, str], instead: Instead | None = None
     ) -> None:
@@ -293,13 +288,14 @@ class _Loading:
         declared, off, attempts = layers.switched_off(self.reads)
         settings, more = layers.builtin_settings(self.reads)
         self.problems += [*attempts, *more]
+        approvals = self._approvals()
         builtins = Builtins(self.root, self.found.project, settings) if self.with_builtins else None
         present = builtins.names if builtins is not None else frozenset[str]()
         entries = self._entries(declared, off, present) if declared else []
         reads = self._with_consent(entries)
         parallel = layers.parallel(reads)
         if not any(read.parallel is False for read in reads) and sum(bool(one.declared.agent) for one in entries) > 1:
-            entries = together.with_waves(entries)
+            entries = build.with_waves(entries)
         if parallel and builtins is not None:
             # every hook gets the session's name and turn, so it runs after the trackers
             for place, entry in enumerate(entries):
@@ -328,7 +324,18 @@ class _Loading:
             host=self.agent.host,
             folder=self.found.folder,
             pause=pause,
+            approvals=approvals,
         )
+
+    def _approvals(self) -> "ApprovalSettings | None":
+        """The settings of `approvals:`, if a file has it."""
+        if all(read.approvals is None for read in self.reads):
+            return None
+        from billhook.config.approval_settings import approvals_of
+
+        settings, findings = approvals_of(self.reads)
+        self.problems += findings
+        return settings
 
     def _pause(self) -> "Pause | None":
         """The pause of this project, if its file exists: that was checked with the other files."""
@@ -462,7 +469,8 @@ def _pending(declared: Declared, consent: "Consent") -> Entry:
 
 
 def _once(entries: Iterable[Entry]) -> list[Entry]:
-    """The same hook from several layers runs once, with the strictest failure rule among those that may run."""
+    """The same hook from several layers runs once, with the strictest failure rule among those that may run. So does
+    the same hook of one layer, if the agent whose settings these are would run it once."""
     kept: list[Entry] = []
     places: dict[object, int] = {}
     for entry in entries:
@@ -470,7 +478,7 @@ def _once(entries: Iterable[Entry]) -> list[Entry]:
             kept.append(entry)
             continue
         at = places.setdefault(layers.what(entry.declared), len(kept))
-        if at == len(kept) or kept[at].declared.layer == entry.declared.layer:
+        if at == len(kept) or _both_run(kept[at].declared, entry.declared):
             kept.append(entry)
             continue
         first = kept[at].declared
@@ -479,6 +487,12 @@ def _once(entries: Iterable[Entry]) -> list[Entry]:
         why = f"the same hook is in {first.place} ({first.layer})"
         kept.append(replace(entry, state="same", why=why, hook=None))
     return kept
+
+
+def _both_run(first: Declared, same: Declared) -> bool:
+    agent = AGENTS.get(same.agent)
+    once = agent is not None and agent.equal_once and first.agent == same.agent
+    return first.layer == same.layer and not once
 
 
 def load(

@@ -203,7 +203,7 @@ def restore_unused(state: FileState, verdict: Verdict) -> None:
 
 
 def _waived(outcome: Outcome, by: str) -> Outcome:
-    from billhook.engine.waive import waive  # most denied calls stay denied
+    from billhook.engine.step import waive  # most denied calls stay denied
 
     return waive(outcome, by)
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from billhook.config.conditions import GROUPS, PERIODS, TESTS, Tests
+from billhook.config.build import GROUPS, PERIODS, TESTS, Tests
 from billhook.config.declaration import (
     ACTIONS,
     TYPES,
@@ -30,10 +30,10 @@ from billhook.core.match import expression
 from billhook.core.text import folded, suggestion
 
 if TYPE_CHECKING:
-    from billhook.config import variables
+    from billhook.config import actions
     from billhook.config.entry import EntryReader
 else:
-    variables = later("billhook.config.variables")
+    actions = later("billhook.config.actions")
 
 
 def read_action(entry: "EntryReader") -> Action | None:
@@ -95,7 +95,7 @@ def _run(entry: "EntryReader") -> Action | None:
 
 def _check_shell_text(entry: "EntryReader", text: str, node: Node) -> None:
     """A value of an event must not become the program of a shell inside of the shell."""
-    if entry.shape == "yaml" and "${" in text and (inner := variables.nested(text)):
+    if entry.shape == "yaml" and "${" in text and (inner := actions.nested(text)):
         message = f"`{inner}` runs its text as a program, which must not contain values of the event (`${{...}}`)"
         hint = "put the command into a script; it gets the event on stdin"
         entry.refuse("BH219", message, node, hint)
@@ -341,12 +341,29 @@ def cooldown(entry: "EntryReader") -> float:
     node = entry.seen.get("cooldown")
     if node is None or node.value is None:
         return 0.0
-    read = _TIME.fullmatch(str(node.value).lower()) if not isinstance(node.value, bool) else None
-    if read is None or read[2] not in _UNITS or not 0 < float(read[1]) < 1e9:
+    seconds = seconds_in(node)
+    if not seconds:
         hint = "for example `cooldown: 30s`, `5m` or `2h`"
         entry.refuse("BH206", f"`cooldown` can't be `{node.value}`", node, hint)
+    return seconds
+
+
+def seconds_in(node: Node) -> float:
+    """A length of time, as in `30s`, `5m` or a number of seconds; 0 for anything else."""
+    read = _TIME.fullmatch(str(node.value).lower()) if not isinstance(node.value, bool) else None
+    if read is None or read[2] not in _UNITS or not 0 < float(read[1]) < 1e9:
         return 0.0
     return float(read[1]) * _UNITS[read[2]]
+
+
+def approve(entry: "EntryReader") -> bool:
+    """`approve: queue`: the hook's asks wait in the queue."""
+    node = entry.seen.get("approve")
+    if node is None or node.value is None:
+        return False
+    if node.value != "queue":
+        entry.refuse("BH206", f"`approve` can't be `{node.value}`", node, "write `approve: queue`, or remove it")
+    return node.value == "queue"
 
 
 def when(entry: "EntryReader") -> Tests:

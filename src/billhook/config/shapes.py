@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 from msgspec.structs import replace
 
 from billhook.config import sources
-from billhook.config.builtin_options import WrongError, read_options
+from billhook.config.builtin_hooks import WrongError, read_options
 from billhook.config.declaration import (
     ADOPTED,
     BUILTINS,
@@ -25,9 +25,8 @@ from billhook.config.declaration import (
     needs_consent,
 )
 from billhook.config.entry import EntryReader, Where
-from billhook.config.installation import is_billhook
 from billhook.config.nodes import GATE_WORDS, FieldNodes, Node, Read, read_text
-from billhook.config.sources import Builtin, FileRead
+from billhook.config.sources import Builtin, FileRead, is_billhook
 from billhook.core import client_env
 from billhook.core.dialect_traits import MEANINGS
 from billhook.core.events import EVENTS
@@ -41,7 +40,7 @@ _DIALECT_OF: Final[dict[Shape, str]] = {
     "yaml": "claude",
 }
 OWN_KEYS: Final = (
-    *("hooks", "builtins", "guard", "permissions", "settings"),
+    *("hooks", "builtins", "guard", "permissions", "approvals", "settings"),
     *("parallelExecution", "warm", "dialect", "timeout", "version", "tests"),
 )
 SWITCHES: Final = ("disableAllHooks", "allowedHttpHookUrls", "httpHookAllowedEnvVars")
@@ -95,8 +94,6 @@ def shape(read: Read, source: sources.SourceFile) -> FileRead:
 
 
 class _ShapeReader:
-    """One file while it is read."""
-
     def __init__(self, node: Node, source: sources.SourceFile) -> None:
         self.node, self.source = node, source
         self.findings: list[Finding] = []
@@ -138,6 +135,7 @@ class _ShapeReader:
             builtins=tuple(self._builtins()),
             allowed_urls=self._texts("allowedHttpHookUrls"),
             allowed_header_env=self._texts("httpHookAllowedEnvVars"),
+            approvals=self.top.get("approvals") if self.native else None,
             permissions=tuple(self.permissions),
             places={key: (node.line, node.column) for key, node in self.top.items()},
             variables=self.variables,

@@ -12,9 +12,9 @@ from billhook.core.lazy import later
 from billhook.core.tools import folded
 
 if TYPE_CHECKING:
-    from billhook.core import answer_reader
+    from billhook.core import answer_json
 else:
-    answer_reader = later("billhook.core.answer_reader")
+    answer_json = later("billhook.core.answer_json")
 
 
 STRING, BOOL, OBJECT, LIST, NUMBER = "a string", "true or false", "an object", "a list", "a number from 0 to 10^12"
@@ -94,8 +94,7 @@ PERMISSION_FIELDS = {
 ALL_SPECIFIC = {field for fields in SPECIFIC.values() for field in fields} | {"additionalContext", "hookEventName"}
 
 _OF_SEVERAL = {"hookEventName", "additionalContext", "updatedInput", "action", "decision", *_PERMISSION, *_OUTPUT}
-EXTRAS = ALL_SPECIFIC - _OF_SEVERAL
-"""Fields of one event only: they are in the `extras` of an answer."""
+EXTRAS = ALL_SPECIFIC - _OF_SEVERAL  # fields of one event only: they are in the `extras` of an answer
 
 
 def block_on(event: Event, meanings: Meanings) -> Block:
@@ -285,4 +284,4 @@ def read_returned(event: Event, value: object, meanings: Meanings) -> Reply:
         if value.decision is Decision.DENY and event.block is Block.KEEP_GOING:
             return Reply(answer=replace(value, decision=Decision.NONE, keep_going=True))  # a block of Stop
         return Reply(answer=value)
-    return value if type(value) is Reply else answer_reader.read_mapping(event, value, meanings)
+    return value if type(value) is Reply else answer_json.read_mapping(event, value, meanings)

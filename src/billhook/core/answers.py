@@ -140,8 +140,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     quiet: bool = False
     data: Any = None  # For later hooks: `ctx.results[...].data`
     background: float | bool = False  # the real answer comes later: True, or after at most so many seconds
-    extras: dict[str, Any] = {}
-    """Fields of one event only (`sessionTitle`, `watchPaths` ...), by their wire names."""
+    extras: dict[str, Any] = {}  # fields of one event only (`sessionTitle`, `watchPaths` ...), by their wire names
 
     @property
     def plain(self) -> bool:

@@ -1,7 +1,12 @@
-"""Text for people: safe for a terminal, on one line, with counts and with suggestions for typos."""
+"""Text for people: safe for a terminal, on one line, with counts, with suggestions for typos and commands to install
+what is missing."""
 
+import re
+import sys
 import unicodedata
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
@@ -101,3 +106,50 @@ def suggestion(word: str, known: Iterable[str], otherwise: str | None = None, cu
     if near or otherwise is None:
         return f"did you mean `{near}`?" if near else f"one of {', '.join(known)}"
     return otherwise
+
+
+# How to install an optional dependency, the way billhook itself was installed:
+
+_RECEIPT: Final = "uv-receipt.toml"  # `uv tool install` leaves it in the environment that it makes
+_METADATA: Final = "pipx_metadata.json"  # so does pipx
+
+
+def install_command(extra: str, prefix: str = sys.prefix, program: str = sys.executable) -> str:
+    """The command that installs the extra, such as `pipx inject billhook httpx`."""
+    import importlib.util
+    import shlex
+
+    if (Path(prefix) / _RECEIPT).is_file():
+        return f"uv tool install {shlex.quote(_requirement(Path(prefix) / _RECEIPT, extra))}"
+    if (Path(prefix) / _METADATA).is_file():
+        return f"pipx inject {shlex.quote(Path(prefix).name)} {' '.join(packages_of(extra))}"
+    wanted = shlex.quote(f"billhook[{extra}]")
+    if importlib.util.find_spec("pip") is None:
+        return f"uv pip install --python {shlex.quote(program)} {wanted}"
+    return f"{shlex.quote(program)} -m pip install {wanted}"
+
+
+def packages_of(extra: str) -> list[str]:
+    """The packages of an extra."""
+    import importlib.metadata
+
+    try:
+        needed = importlib.metadata.requires("billhook") or []
+    except importlib.metadata.PackageNotFoundError:
+        needed = []
+    of_it = re.compile(rf"extra == ['\"]{re.escape(extra)}['\"]")
+    return [re.split(r"[<>=!~;\[ ]", one, maxsplit=1)[0] for one in needed if of_it.search(one)] or [extra]
+
+
+def _requirement(receipt: Path, extra: str) -> str:
+    """What the tool was installed as, with the extra: `billhook[http,serve]`, or a folder."""
+    import tomllib
+
+    known: dict[str, Any] = {}
+    try:
+        listed = tomllib.loads(receipt.read_text(encoding="utf-8"))["tool"]["requirements"]
+        known = next((one for one in listed if isinstance(one, dict) and one.get("name") == "billhook"), {})
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    extras = sorted({*known.get("extras", ()), extra})
+    return f"{known.get('directory') or known.get('editable') or 'billhook'}[{','.join(extras)}]"

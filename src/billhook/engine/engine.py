@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, cast
 
 from msgspec.structs import replace
@@ -28,7 +28,7 @@ from billhook.core.events import Block, Event, parse
 from billhook.core.hook import Batch, Context, Hook, SessionInfo
 from billhook.core.lazy import later
 from billhook.engine.background import Background
-from billhook.engine.plan import EventList, Plan
+from billhook.engine.plan import EventList, Plan, Steps
 from billhook.engine.progress import Audience, Listener
 from billhook.engine.step import Step, failure
 
@@ -41,6 +41,10 @@ else:
 Observer = Callable[[Verdict], object]
 """Gets every verdict after the fold; may be async. What it raises is logged and changes nothing; but UnrecordedError
 becomes an outcome, so that a verdict that could not be recorded shows it, and denies if so configured."""
+
+
+Approve = Callable[[Verdict, float], Awaitable[Verdict]]
+"""Gets a verdict with an `ask` and the event's deadline; may replace the ask by the answer of a person."""
 
 
 class Notifier(Protocol):
@@ -108,8 +112,12 @@ _DENY = Decision.DENY
 
 
 class Engine:
-    """Runs the hooks that listen for an event and folds their answers. Lives as long as its owner; many tasks and
-    threads may fire it at once, because everything that belongs to one firing is in its Context."""
+    """Runs the hooks that listen for an event and folds their answers. Each hook sees the results before it and the
+    input as rewritten so far. After a deny only hooks with `always` run; after a stop, none. A hook that can't start
+    before the event's deadline is `timed_out`. Nothing that a hook does makes `fire` raise.
+
+    Lives as long as its owner; many tasks and threads may fire it at once, because everything that belongs to one
+    firing is in its Context."""
 
     def __init__(
         self,
@@ -122,11 +130,12 @@ class Engine:
         know: Callable[[Event], SessionInfo] | None = None,
         listen: Listener | None = None,
         notices: Notifier | None = None,
+        approve: Approve | None = None,
     ) -> None:
         self._notices = notices
+        self._approve = approve
         self.plan = hooks if isinstance(hooks, Plan) else Plan(hooks)
         self.parallel = parallel
-        self._has_waves = parallel or any(hook.together for hook in self.plan.hooks)
         self.combine: Combine = combine
         self._observers = tuple(observers)
         self._closes = bool(self._observers) or notices is not None  # whether there is work after each fold
@@ -172,12 +181,7 @@ class Engine:
         return self.audience.add(listener)
 
     async def fire(self, event: Any, *, deadline: float | None = None) -> Verdict:
-        """Run every hook that handles this event and fold the answers. Never raises for what a hook does.
-
-        `event` is an Event, or a dict in wire form; EventError names the problem with it. Each hook sees the results
-        before it and the input as rewritten so far. After a deny only hooks with `always` run; after a stop, none.
-        `deadline`: seconds for the whole event; a hook that can't start in time is `timed_out`.
-        """
+        """Run every hook for `event`, an Event or a dict in wire form (else EventError), within `deadline` seconds."""
         if type(event) in self._idle:
             return Verdict(event)
         wanted = self._lists.get(type(event))
@@ -188,12 +192,8 @@ class Engine:
         ends = _FOREVER if deadline is None else began + max(0.0, deadline)
         outcomes: list[RawOutcome] = [*self.background.collect(event)] if self._waiting else []
         ctx = Context(event, outcomes, self.env, self._know, self, ends)
-        if steps.following and not self.parallel:
-            ctx.batch = Batch(steps.following)
-        if self._has_waves:
-            waves = self.plan.waves(steps) if self.parallel else steps.waves
-            if waves is not None:
-                return await self._fire_in_waves(waves, steps, ctx, outcomes, began)
+        if (self.parallel or steps.grouped) and (waves := self._grouped(steps, ctx)) is not None:
+            return await self._fire_in_waves(waves, steps, ctx, outcomes, began)
         rewritten_by, silent = 0, not outcomes
         for step in steps:
             asked = now
@@ -216,16 +216,12 @@ class Engine:
             outcomes.append(returned)
             silent = False
             if returned.answer.objects:
-                now = await self._end_run(steps[steps.index(step) + 1 :], ctx, outcomes, returned)
-                break
+                return await self._end_run(event, steps[steps.index(step) + 1 :], ctx, outcomes, returned, began)
             if returned.answer.rewrites and _rewrite(ctx, returned.answer):
                 rewritten_by = steps.index(step)
-        else:
-            if rewritten_by:
-                now = await self._run_again(steps[:rewritten_by], ctx, outcomes)
         if silent and not self._closes and (ctx.shared is None or not ctx.shared.id):
             return Verdict(event, outcomes, (now - began) * 1e3)
-        return await self._close(fold(event, outcomes, self.combine, (now - began) * 1e3), ctx)
+        return await self._close(event, ctx, outcomes, began, now, steps[:rewritten_by])
 
     def fire_sync(self, event: Any, *, deadline: float | None = None) -> Verdict:
         """`fire` for code that is not async. Works inside a running loop too, which it blocks."""
@@ -253,21 +249,34 @@ class Engine:
         self._plan = self.plan.observed if self.audience else self.plan
         self._lists = self._plan.by_type
 
-    async def _close(self, verdict: Verdict, ctx: Context) -> Verdict:
-        """Add the notices for the user, and call the observers."""
+    async def _close(
+        self,
+        event: Event,
+        ctx: Context,
+        outcomes: list[RawOutcome],
+        began: float,
+        now: float,
+        outdated: Sequence[Step] = (),
+    ) -> Verdict:
+        """Run gates again whose input was rewritten, fold, let a person answer an `ask`, add the notices for the user,
+        and call the observers."""
+        if outdated:
+            now = await self._run_again(outdated, ctx, outcomes)
+        verdict = fold(event, outcomes, self.combine, (now - began) * 1e3)
+        if self._approve is not None and verdict.decision is Decision.ASK:
+            verdict = await self._approve(verdict, ctx.ends)
         verdict = self._noticed(verdict)
         if ctx.reserved_id:
             verdict.with_id(ctx.reserved_id)
         for observer in self._observers:
             unrecorded = await tell(observer, verdict, ctx.ends)
             if unrecorded is not None:
-                outcomes = noted(unrecorded, verdict.about, verdict.outcomes)
-                again = fold(verdict.about, outcomes, self.combine, verdict.duration_ms)
+                noted_outcomes = noted(unrecorded, event, verdict.outcomes)
+                again = fold(event, noted_outcomes, self.combine, verdict.duration_ms)
                 verdict = self._noticed(replace(again, messages=verdict.messages)).with_id(verdict.id)
         return verdict
 
     def _noticed(self, verdict: Verdict) -> Verdict:
-        """The verdict with the notices for the user."""
         notices = self._notices
         if notices is None or (not verdict.failed_open and verdict.about.session_id in notices.told):
             return verdict
@@ -276,6 +285,13 @@ class Engine:
             return verdict
         hooks = () if verdict.quiet else verdict.messages  # messages that hooks hide stay hidden
         return replace(verdict, messages=(*hooks, *texts), quiet=False)
+
+    def _grouped(self, steps: Steps, ctx: Context) -> list[list[Step]] | None:
+        """The groups of steps that run at the same time; None: one after the other. Those may share a request."""
+        if self.parallel:
+            return self.plan.waves(steps)
+        ctx.batch = Batch(steps.following) if steps.following else None
+        return steps.waves
 
     async def _fire_in_waves(
         self, waves: Sequence[list[Step]], steps: Sequence[Step], ctx: Context, outcomes: list[RawOutcome], began: float
@@ -303,14 +319,18 @@ class Engine:
         outcomes[before:] = [ran[step] for step in steps]
         if over is None and self.parallel:
             outdated = _rewritten_after(steps, steps, ran, ctx)
-        if over is None and outdated:
-            await self._run_again(outdated, ctx, outcomes)
-        return await self._close(fold(event, outcomes, self.combine, (_now() - began) * 1e3), ctx)
+        return await self._close(event, ctx, outcomes, began, _now(), outdated if over is None else ())
 
     async def _end_run(
-        self, rest: Sequence[Step], ctx: Context, outcomes: list[RawOutcome], objection: Outcome
-    ) -> float:
-        """After a deny run only the hooks with `always`; after a stop, none. Returns the time of the end."""
+        self,
+        event: Event,
+        rest: Sequence[Step],
+        ctx: Context,
+        outcomes: list[RawOutcome],
+        objection: Outcome,
+        began: float,
+    ) -> Verdict:
+        """After a deny run only the hooks with `always`; after a stop, none."""
         ctx.batch = None  # not all steps after this one run
         why, stopped = _ended_by(objection), objection.answer.stop
         for step in rest:
@@ -318,7 +338,7 @@ class Engine:
             outcome = await _run(step, ctx) if runs else step.skipped(why)
             stopped = stopped or outcome.answer.stop
             outcomes.append(outcome)
-        return _now()
+        return await self._close(event, ctx, outcomes, began, _now())
 
     async def _run_again(self, steps: Sequence[Step], ctx: Context, outcomes: list[RawOutcome]) -> float:
         """Run gates again if a later hook rewrote the input that they judged. Returns the time of the end."""
@@ -338,7 +358,6 @@ class Engine:
 
 
 async def _run(step: Step, ctx: Context) -> Outcome:
-    """Run one hook to its end."""
     began = _now()
     returned = step.call(ctx, began)
     if returned is not None and type(returned) is not Outcome:

@@ -21,7 +21,7 @@ from billhook.core.events import EVENTS, Event
 from billhook.core.hook import Hook
 from billhook.core.lazy import later
 from billhook.core.match import ExpressionSet
-from billhook.engine.step import ReviewedStep, Step, is_async
+from billhook.engine.step import ReviewedStep, ShadowStep, Step, is_async
 
 if TYPE_CHECKING:
     import heapq
@@ -37,6 +37,7 @@ class Steps(tuple[Step, ...]):
     """The hooks that handle an event, in order."""
 
     waits: bool  # at least one of them may wait
+    grouped: bool  # some of them start together, or share a request
     waves: "list[list[Step]] | None"  # the same steps as groups that start together; None: each runs alone
     following: dict[Step, list[Step]]  # by step: the steps directly after it that one request to a worker may include
 
@@ -45,6 +46,7 @@ class Steps(tuple[Step, ...]):
         made.waits = any(step.waits for step in made)
         made.waves = together(made) if made.waits else None
         made.following = _following(made)
+        made.grouped = made.waves is not None or bool(made.following)
         return made
 
 
@@ -213,11 +215,9 @@ def _following(steps: Sequence[Step]) -> dict[Step, list[Step]]:
 
 def _kind_of(hook: Hook) -> type[Step]:
     """Decided here, once: most hooks count as they answer, and pay nothing for those that don't."""
-    if not hook.shadow:
-        return Step if hook.review is None else ReviewedStep
-    from billhook.engine.waive import ShadowStep
-
-    return ShadowStep
+    if hook.shadow:
+        return ShadowStep
+    return Step if hook.review is None else ReviewedStep
 
 
 def _tool_in_doubt(event: Event) -> str | None:

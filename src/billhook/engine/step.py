@@ -24,6 +24,7 @@ from billhook.core.answers import (
     Skipped,
     SkipReason,
     Status,
+    Waived,
     to_outcome,
 )
 from billhook.core.dialect_traits import meanings
@@ -46,6 +47,7 @@ _OK, _KEEP_GOING = Status.OK, Block.KEEP_GOING
 _ANSWERS = (Answer, Reply)
 _OBJECTIONS = (Decision.DENY, Decision.ASK, Decision.DEFER)
 _CO_COROUTINE = 0x80  # inspect.CO_COROUTINE
+SHADOW = "shadow"
 _WORDS = {Status.FAILED: "failed", Status.TIMED_OUT: "timed out", Status.COULD_NOT_START: "could not start"}
 
 
@@ -212,6 +214,28 @@ class ReviewedStep(Step):
         objects = answer.decision in _OBJECTIONS or answer.stop or answer.keep_going
         review = self.hook.review
         return review(event, outcome) if objects and review is not None and not outcome.code else outcome
+
+
+def waive(outcome: Outcome, by: str) -> Outcome:
+    """The outcome without its answer, which is kept for the record."""
+    if outcome.waived is not None or outcome.status is Status.SKIPPED:
+        return outcome
+    return replace(outcome, answer=NOTHING, failed_open=False, waived=Waived.of(by, outcome.answer))
+
+
+class ShadowStep(Step):
+    """A hook in shadow mode: it runs and is recorded, and decides nothing, now or in the background."""
+
+    def __init__(self, hook: Hook, name: str, event_name: str, *, observed: bool = False) -> None:
+        super().__init__(hook, name, event_name, observed=observed)
+        self.without_await = None  # it would skip `read`
+        self.call = _in_shadow(self, self.call)
+
+    def judge(self, event: Event, reply: Reply, duration_ms: float = 0.0) -> Outcome:
+        return waive(super().judge(event, reply, duration_ms), SHADOW)
+
+    def read(self, ctx: Context, returned: Any, began: float) -> Outcome:
+        return waive(super().read(ctx, returned, began), SHADOW)
 
 
 # -- calls of a function
@@ -383,7 +407,8 @@ def _in_batch(step: Step, call: Call) -> Call:
         except Exception as error:
             return step.failed(ctx.event, error, began)
         if reply is not None:
-            return step.read(ctx, reply, began)
+            ran = ctx.batch.seconds if ctx.batch is not None and reply.status is _OK else 0.0
+            return step.read(ctx, reply, _now() - ran if ran else began)
         returned = batched(ctx, began)
         return returned if returned is None or type(returned) is Outcome else await returned
 
@@ -423,6 +448,26 @@ def _observed(step: Step, call: Call) -> Call:
         return asking.answered(result) if result is None or isinstance(result, Outcome) else asking.followed(result)
 
     return observed
+
+
+def _in_shadow(step: Step, call: Call) -> Call:
+    """An empty answer is an outcome, too: the record shows that the hook ran in shadow mode."""
+
+    def marked(ctx: Context, began: float) -> Any:
+        result = call(ctx, began)
+        if result is None or type(result) is Outcome:
+            return _marked(step, result, began)
+        return _awaited(step, result, began)
+
+    return marked
+
+
+async def _awaited(step: Step, result: Any, began: float) -> Outcome:
+    return _marked(step, await result, began)
+
+
+def _marked(step: Step, outcome: Outcome | None, began: float) -> Outcome:
+    return waive(to_outcome((step, began, _now())), SHADOW) if outcome is None else outcome
 
 
 def _not_reached(step: Step, ctx: Context) -> Outcome:

@@ -18,7 +18,7 @@ from billhook.agents import dialect
 from billhook.agents.child import fit, inherited
 from billhook.agents.reference import promised
 from billhook.core import client_env, strictjson
-from billhook.core.answer_reader import read_output
+from billhook.core.answer_json import read_output
 from billhook.core.answers import Answer, Exit, Reply, Status
 from billhook.core.errors import UsageError
 from billhook.core.hook import Context
@@ -75,30 +75,28 @@ class CommandRunner(msgspec.Struct, frozen=True):
         base: Mapping[str, str] = inherited(hook_variables=not speech.meanings.hook_variables)
         if self.login == "auto" and speech.meanings.login and sys.platform != "win32":
             base = login.known(base) or await _login_environment(base, ctx.seconds_left / 2)
-        argv = _fitted(self.argv)
-        results = _results_file(ctx)
-        env = {**base, **call.env, **self._told(ctx), "BILLHOOK_RESULTS": results or _NO_RESULTS}
-        if self.fill is not None:
-            plain, filled = (argv, self.parameters) if self.variables else ((), argv)
-            argv = (*plain, *(fit(each)[0] for word in filled for each in self.fill(word, ctx)))
-        cwd = self.cwd or event.cwd or _folder_of_caller()
-        if self.cwd:  # its project, whatever project is open: its approved files are relative to it
-            env["CLAUDE_PROJECT_DIR"] = self.cwd
-            env["BILLHOOK_DEPTH"] = str(_depth() + 1)
-        child = self._warm(argv, call.stdin, env, cwd) or process.start(
-            argv, stdin=call.stdin, env=env, cwd=cwd or None
-        )
-        promises: list[dict[str, object]] = []
-        until = (lambda stdout: promised(stdout, promises)) if self.dialect in _PROMISING else None
-        ended = await child.wait(ctx.seconds_left, until=until)
+        results, waits = _results_file(ctx), False
+        try:
+            argv, env, cwd = self._filled(ctx, {**base, **call.env, "BILLHOOK_RESULTS": results or _NO_RESULTS})
+            child = await self._warm(argv, call.stdin, env, cwd) or process.start(
+                argv, stdin=call.stdin, env=env, cwd=cwd or None
+            )
+            promises: list[dict[str, object]] = []
+            until = (lambda stdout: promised(stdout, promises)) if self.dialect in _PROMISING else None
+            ended = await child.wait(ctx.seconds_left, until=until)
+            waits = ended is None
+        finally:
+            if not waits:
+                _remove(results)
         if ended is not None:
-            _remove(results)
             reply = (read(ended, ctx) if read is not None else None) or speech.read_exit(event, ended)
             return self._explained(reply, env, cwd) if reply.status is Status.COULD_NOT_START else reply
 
         async def rest(seconds: float) -> Reply:
-            late = await child.wait(seconds)
-            _remove(results)
+            try:
+                late = await child.wait(seconds)
+            finally:
+                _remove(results)
             assert late is not None
             # The first line was the promise; the answer follows it.
             _, _, after = late.stdout.partition(b"\n")
@@ -106,11 +104,24 @@ class CommandRunner(msgspec.Struct, frozen=True):
 
         return msgspec.structs.replace(read_output(event, promises[0], speech.meanings), later=rest)
 
-    def _warm(self, argv: tuple[str, ...], stdin: bytes, env: Mapping[str, str], cwd: str) -> "process.Child | None":
+    def _filled(self, ctx: Context, env: dict[str, str]) -> tuple[tuple[str, ...], dict[str, str], str]:
+        """Arguments, environment and folder for this event."""
+        argv, env = _fitted(self.argv), env | self._told(ctx)
+        if self.fill is not None:
+            plain, filled = (argv, self.parameters) if self.variables else ((), argv)
+            argv = (*plain, *(fit(each)[0] for word in filled for each in self.fill(word, ctx)))
+        if not self.cwd:
+            return argv, env, ctx.event.cwd or _folder_of_caller()
+        # The project of the hook, whatever project is open: its approved files are relative to it.
+        return argv, {**env, "CLAUDE_PROJECT_DIR": self.cwd, "BILLHOOK_DEPTH": str(_depth() + 1)}, self.cwd
+
+    async def _warm(
+        self, argv: tuple[str, ...], stdin: bytes, env: Mapping[str, str], cwd: str
+    ) -> "process.Child | None":
         """The command in a warm interpreter, which only the daemon has; None: it starts the plain way."""
         if not self.warm or client_env.served() is None or not process_tree.adopting():
             return None
-        return warm.start(argv, stdin=stdin, env=env, cwd=cwd or None, covered=self.covered)
+        return await warm.start(argv, stdin=stdin, env=env, cwd=cwd or None, covered=self.covered)
 
     def _told(self, ctx: Context) -> dict[str, str]:
         """The variables with the event's fields."""

@@ -70,7 +70,7 @@ class Webhook(msgspec.Struct, frozen=True):
         try:
             import httpx
         except ImportError:
-            from billhook.core.extras import install_command
+            from billhook.core.text import install_command
 
             raise _RefusedError(f"an HTTP hook needs httpx; {install_command('http')}") from None
         try:

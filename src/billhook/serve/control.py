@@ -1,168 +1,39 @@
-"""Start a daemon, query it and stop it from another process; and end the processes that a daemon left behind.
+"""Where the daemon of a user and a state root is, and how another process starts, queries and stops it.
 
-Processes that a daemon started must not outlive it, even if it is killed and can't clean up. A small watcher process
-waits for the daemon's end and kills what is left, unless the daemon signed off first. For a daemon in the background
-the watcher is its parent, which inherits its orphans. A daemon in the foreground keeps its parent; there the watcher
-looks for the daemon's marker (`billhook.runners.process_tree`), a variable that all its descendants inherit unless they
-clear their environment. Linux only: elsewhere processes can't be found.
+A daemon may end without `billhook daemon stop`: after an upgrade, a kill, or if its folder was moved. Then a client
+starts the next one, with the remembered options: agents may have the HTTP address in their settings, and allow every
+action if nothing listens there.
 """
 
 import os
 import select
 import signal
+import socket
+import stat
+import struct
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
-from billhook.core.errors import BillhookError
-from billhook.runners.process_tree import MARKER, Tree, adopt_orphans, forget_markers
-from billhook.serve import places, protocol
+from billhook.core.errors import BillhookError, UsageError
+from billhook.serve import protocol, telemetry
 from billhook.serve.protocol import DaemonStatus
-from billhook.store.files import LockedError, StoreError, locked
-
-_GOODBYE = b"."
-
-
-@contextmanager
-def guarded(*, detached: bool = False) -> Iterator[None]:
-    """While the block runs, everything that this process started ends with it. Call it before any thread starts.
-
-    With `detached` the block runs in a child process; the parent waits and exits with the same code."""
-    marker = os.urandom(8).hex()
-    os.environ[MARKER] = marker
-    if sys.platform != "linux":
-        yield
-        return
-    write = _go_on_as_child(marker) if detached else _have_another(marker)
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            os.write(write, _GOODBYE)
-        os.close(write)
-
-
-def _go_on_as_child(marker: str) -> int:
-    """The descriptor for signing off. Returns in the child: the parent waits for its end."""
-    read, write = os.pipe()
-    adopt_orphans()
-    child = os.fork()
-    if child:
-        try:
-            _wait(read, marker)
-            _, status = os.waitpid(child, 0)
-            os._exit(max(os.waitstatus_to_exitcode(status), -1) & 0xFF)
-        finally:
-            os._exit(1)
-    os.close(read)
-    os.setsid()
-    return write
-
-
-def _have_another(marker: str) -> int:
-    """The same for a process that must stay the child of its parent."""
-    read, write = os.pipe()
-    child = os.fork()
-    if not child:
-        _leave_to_another(read, marker)
-    os.close(read)
-    os.waitpid(child, 0)
-    return write
-
-
-def _leave_to_another(read: int, marker: str) -> None:
-    """In the child: a grandchild waits, detached from this process. Never returns."""
-    try:
-        os.setsid()
-        if not os.fork():
-            _wait(read, marker)
-    finally:
-        os._exit(0)
-
-
-def _wait(read: int, marker: str) -> None:
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    os.chdir("/")
-    _keep_only(read)
-    if os.read(read, 1) == _GOODBYE:
-        return
-    for _ in range(3):  # a process that is just starting gets its marker a moment later
-        marked = Tree(-1, marker)
-        marked.reserved = False  # there is no leader, only the marker
-        marked.kill_now()
-        forget_markers()
-        time.sleep(0.05)
-
-
-def _keep_only(descriptor: int) -> None:
-    """Close everything else: the daemon's lock is held by every process that has it open."""
-    let_go_of_streams()
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2 and int(name) != descriptor:
-            with suppress(OSError):
-                os.close(int(name))
-
-
-# A process that does not depend on the one that started it:
-
-_FILES: Final = 8192
-"""A sufficient limit of open files. Not higher: hooks inherit it, and old programs close that many descriptors."""
-_HANDED_DOWN: Final = (MARKER, "BILLHOOK_DEPTH")
-"""Variables that mark the children of a hook. A daemon that such a child started does not belong to the hook."""
-
-
-def stand_alone() -> None:
-    """Reset what this process inherited: streams, signals, limits, variables."""
-    for name in _HANDED_DOWN:
-        os.environ.pop(name, None)
-    for descriptor in range(3):  # a closed standard stream would be the next file that is opened
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    for number in (signal.SIGCHLD, signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT):
-        if signal.getsignal(number) is signal.SIG_IGN:
-            signal.signal(number, signal.SIG_DFL)
-    os.umask(os.umask(0o077) & 0o077)  # hooks inherit the user's part; billhook's files have explicit modes
-    _raise_limit()
-
-
-def let_go_of_streams() -> None:
-    """Send standard streams to /dev/null from now on."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for descriptor in range(3):
-        os.dup2(nowhere, descriptor)
-    if nowhere > 2:
-        os.close(nowhere)
-
-
-def _raise_limit() -> None:
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-
-
-def speak_utf8() -> None:
-    """Restart Python in UTF-8 mode if it decodes file names and variables otherwise: callers' bytes must be passed on
-    unchanged."""
-    if sys.getfilesystemencoding().lower().replace("-", "") != "utf8":
-        os.environ["PYTHONUTF8"] = "1"
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
-
-
-# Starting, querying and stopping a daemon from another process.
+from billhook.store.files import (
+    LockedError,
+    LockFile,
+    StoreError,
+    locked,
+    private_folder,
+    read_bytes,
+    remove,
+    write_atomically,
+)
 
 ANSWERS: Final = 3.0  # seconds in which a healthy daemon reports its status, even on a busy machine
 BEGINS: Final = 20.0  # seconds in which a new daemon is ready
@@ -178,27 +49,27 @@ class SilentError(BillhookError):
     def __init__(self, folder: Path, pid: int) -> None:
         who = f"the daemon (process {pid})" if pid else "the daemon"
         hint = "it hangs or is stopped: `billhook daemon stop --force` ends it, and the next event starts another"
-        super().__init__(f"{who} does not answer", place=str(folder / places.SOCKET), hint=hint)
+        super().__init__(f"{who} does not answer", place=str(folder / SOCKET), hint=hint)
         self.pid = pid
 
 
 def ask(root: Path, seconds: float = ANSWERS) -> DaemonStatus | None:
     """The daemon's status; None if no daemon is running. Raises SilentError if it does not answer."""
-    folder = places.checked(places.folder_of(root))
+    folder = checked(folder_of(root))
     try:
-        connection = places.connect(folder, seconds)
+        connection = connect(folder, seconds)
     except (BlockingIOError, TimeoutError):
-        raise SilentError(folder, places.holder(folder)) from None
+        raise SilentError(folder, holder(folder)) from None
     except OSError:
         return None
     with connection:
-        pid = places.peer_of(connection)
+        pid = peer_of(connection)
         try:
             connection.sendall(protocol.ABOUT)
             reply = b"".join(iter(lambda: connection.recv(1 << 16), b""))
             return msgspec.json.decode(protocol.read_about(reply), type=DaemonStatus)
         except TimeoutError:
-            raise SilentError(folder, pid or places.holder(folder)) from None
+            raise SilentError(folder, pid or holder(folder)) from None
         except (OSError, protocol.BadRequestError, msgspec.MsgspecError):
             return None  # it has just ended, or is not a billhook daemon
 
@@ -209,28 +80,36 @@ def start(
     """Make sure that a daemon is running: its status, and whether it was started now. Raises StoreError, SilentError.
 
     `options` are those of `billhook daemon run`. Without options the daemon gets those of the last one, unless that was
-    stopped on purpose. If another process is starting a daemon, only a `patient` caller waits for it.
+    stopped on purpose. If another process is starting a daemon, only a `patient` caller waits for it: a person. Only
+    their variables for OpenTelemetry count. Those of an agent may come from a project.
     """
-    folder = places.made(root)
+    folder = made(root)
     found = ask(root)
     if found is not None:
         return found, False
     with _only_one(folder) as first:
         if not first and not patient:
             return None, False
-        return _served(root, (options or _as_before(folder)) if first else None, waiting), first
+        last = recalled(folder)
+        otel = (telemetry.settings(os.environ) if patient else {}) or (last.otel if last is not None else {})
+        before = [*last.words(), "--again"] if last is not None else []
+        launch = _Launch(options or before, otel) if first else None
+        return _served(root, launch, waiting), first
 
 
-def _as_before(folder: Path) -> list[str]:
-    last = places.recalled(folder)
-    return [] if last is None else [*last.words(), "--again"]
+class _Launch(NamedTuple):
+    """How to start a daemon."""
+
+    options: list[str]
+    otel: dict[str, str]
 
 
-def _started(root: Path, options: list[str]) -> "subprocess.Popen[bytes]":
+def _started(root: Path, launch: _Launch) -> "subprocess.Popen[bytes]":
     """A daemon in a new session. It inherits only standard error, until it is ready."""
-    argv = [sys.executable, "-P", "-X", "utf8", "-m", "billhook", "daemon", "run", "--detached", *options]
+    argv = [sys.executable, "-P", "-X", "utf8", "-m", "billhook", "daemon", "run", "--detached", *launch.options]
     # Set the root: it may depend on the current folder, and the daemon runs in /.
-    env = {**os.environ, "BILLHOOK_HOME": str(root)}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(telemetry.PREFIX)}
+    env = {**inherited, **launch.otel, "BILLHOOK_HOME": str(root)}
     try:
         return subprocess.Popen(
             argv,
@@ -245,15 +124,15 @@ def _started(root: Path, options: list[str]) -> "subprocess.Popen[bytes]":
         raise StoreError(f"the daemon can't be started: {error.strerror}", place=sys.executable) from error
 
 
-def _served(root: Path, options: list[str] | None, waiting: Waiting) -> DaemonStatus:
-    """Wait until a daemon reports its status. Starts one with these options; None: another process starts it."""
-    folder = places.folder_of(root)
+def _served(root: Path, launch: _Launch | None, waiting: Waiting) -> DaemonStatus:
+    """Wait until a daemon reports its status. Starts one, unless another process does that (None)."""
+    folder = folder_of(root)
     end = time.monotonic() + BEGINS
     child: subprocess.Popen[bytes] | None = None
     try:
         while time.monotonic() < end:
-            if options is not None and child is None and not places.holder(folder):  # one that is stopping may hold it
-                child = _started(root, options)
+            if launch is not None and child is None and not holder(folder):  # one that is stopping may hold it
+                child = _started(root, launch)
             found = ask(root)
             if found is not None and not found.leaving:
                 return found
@@ -266,7 +145,7 @@ def _served(root: Path, options: list[str] | None, waiting: Waiting) -> DaemonSt
         if child is not None and child.stderr is not None:
             child.stderr.close()
             child.returncode = 0  # no zombie warning: it keeps running
-    raise SilentError(folder, places.holder(folder))
+    raise SilentError(folder, holder(folder))
 
 
 def _complain(child: "subprocess.Popen[bytes]", root: Path) -> None:
@@ -278,7 +157,7 @@ def _complain(child: "subprocess.Popen[bytes]", root: Path) -> None:
         return
     message, _, hint = said.removeprefix("error: ").partition("\n\nhint: ")
     message = message or f"the daemon ended at once, with exit code {child.returncode}"
-    log = places.folder_of(root) / places.LOG
+    log = folder_of(root) / LOG
     raise StoreError(message, hint=hint or f"`billhook daemon run` shows more; its log: {log}")
 
 
@@ -296,8 +175,8 @@ def _only_one(folder: Path) -> Iterator[bool]:
 
 def stop(root: Path, waiting: Waiting, *, force: bool = False) -> int:
     """Stop the daemon and wait for its end: its process id, 0 if none was running. Raises SilentError if it stays."""
-    folder = places.checked(places.folder_of(root))
-    places.forget(folder)
+    folder = checked(folder_of(root))
+    forget(folder)
     pid = _pid_of(folder)
     if pid <= 1:
         return 0
@@ -316,10 +195,10 @@ def stop(root: Path, waiting: Waiting, *, force: bool = False) -> int:
 def _pid_of(folder: Path) -> int:
     """The daemon's process id: the process that listens, otherwise the one that holds the lock; 0 if there is none."""
     try:
-        with places.connect(folder, 1.0) as connection:
-            return places.peer_of(connection) or places.holder(folder)
+        with connect(folder, 1.0) as connection:
+            return peer_of(connection) or holder(folder)
     except OSError:
-        return places.holder(folder)
+        return holder(folder)
 
 
 def _is_alive(pid: int) -> bool:
@@ -344,3 +223,174 @@ def _takes_signals(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+# The options that the last daemon was started with:
+
+REMEMBERED: Final = "options"
+_LARGEST: Final = 64 << 10
+
+
+class DaemonOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The options of `billhook daemon run`."""
+
+    idle_exit: float
+    http: str = ""
+    exposed: bool = False
+    otel: dict[str, str] = {}  # variables: not those of the agent that starts the next one, which may be a project's
+
+    def words(self) -> list[str]:
+        """As command line arguments."""
+        http = ["--http", self.http] if self.http else []
+        return [*http, *(["--exposed"] if self.exposed else []), "--idle-exit", f"{self.idle_exit:g}"]
+
+
+def remember(folder: Path, options: DaemonOptions) -> None:
+    """Save them in the daemon's folder. If that fails, the daemon still runs."""
+    with suppress(StoreError):
+        write_atomically(folder / REMEMBERED, msgspec.json.encode(options), root=folder, durable=False)
+
+
+def forget(folder: Path) -> None:
+    """The daemon is stopped on purpose: don't restart it with these options."""
+    with suppress(StoreError):
+        remove(folder / REMEMBERED, root=folder)
+
+
+def recalled(folder: Path) -> DaemonOptions | None:
+    """The options of the last daemon here, unless it was stopped on purpose."""
+    try:
+        found = read_bytes(folder / REMEMBERED, _LARGEST, root=folder)
+        return None if found is None else msgspec.json.decode(found, type=DaemonOptions)
+    except (StoreError, msgspec.MsgspecError):
+        return None  # the file is unreadable
+
+
+def address(text: str) -> tuple[str, int]:
+    """Host and port of `127.0.0.1:8123`, `localhost:8123` or `[::1]:8123`; port 0 takes a free one. Raises
+    UsageError."""
+    host, colon, port = text.rpartition(":")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    sound = colon and bare and (":" not in bare or bare != host) and port.isascii() and port.isdecimal()
+    if not sound or int(port) > 65535:
+        raise UsageError(f"invalid address `{text}`", hint="use HOST:PORT, as in 127.0.0.1:8123 or [::1]:8123")
+    return bare, int(port)
+
+
+# The daemon's folder:
+
+SOCKET: Final = "s"
+LOCK: Final = "lock"
+LOG: Final = "log"
+_LONGEST: Final = 100  # bytes of a socket path that every system accepts
+_LOOKS: Final = 0.1  # seconds to wait for the lock: `holder` takes it for a moment
+
+
+class AlreadyError(Exception):
+    """A daemon is already running."""
+
+
+def folder_of(root: Path) -> Path:
+    """The daemon's folder below a state root."""
+    return root / "billhook" / "daemon"
+
+
+def made(root: Path) -> Path:
+    """The folder, created if it is missing: mode 0700, owned by this user, not a link. Raises StoreError."""
+    folder = folder_of(root)
+    private_folder(folder, root=root)
+    return checked(folder)
+
+
+def checked(folder: Path) -> Path:
+    """The folder, if it does not exist or only this user can write to it. Raises StoreError."""
+    try:
+        found = os.lstat(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return folder
+    except OSError as error:
+        hint = "set BILLHOOK_HOME to a folder of your own"
+        raise StoreError(f"can't access the folder: {error.strerror}", place=str(folder), hint=hint) from error
+    if not stat.S_ISDIR(found.st_mode):
+        raise StoreError("this is not a folder", place=str(folder), hint=f"move it away: {folder}")
+    if found.st_uid != os.geteuid():
+        hint = "set BILLHOOK_HOME to a folder of your own"
+        raise StoreError("the folder belongs to another user", place=str(folder), hint=hint)
+    if found.st_mode & 0o077:
+        raise StoreError("other users can access the folder", place=str(folder), hint=f"chmod 700 {folder}")
+    return folder
+
+
+@contextmanager
+def reachable(folder: Path) -> Iterator[str]:
+    """A path for the socket that is short enough, even if the folder's path is too long."""
+    path = str(folder / SOCKET)
+    if len(os.fsencode(path)) <= _LONGEST or not os.path.isdir("/proc/self/fd"):
+        yield path
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{SOCKET}"
+    finally:
+        os.close(descriptor)
+
+
+def connect(folder: Path, seconds: float) -> socket.socket:
+    """A connection to the daemon. Raises OSError if none is running."""
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.settimeout(seconds)
+        with reachable(folder) as path:
+            connection.connect(path)
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+def peer_of(connection: socket.socket) -> int:
+    """The process at the other end of the connection; 0 if unknown, or if it is another user's."""
+    if hasattr(socket, "SO_PEERCRED"):
+        size = struct.calcsize("3i")
+        pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+        return int(pid) if uid == os.geteuid() else 0
+    if sys.platform == "darwin":
+        with suppress(OSError):
+            sol_local, local_peerpid = 0, 2
+            return connection.getsockopt(sol_local, local_peerpid)
+    return 0
+
+
+def lock(folder: Path) -> LockFile:
+    """The lock that one daemon at a time holds, until it closes the file or its process ends. Raises AlreadyError, and
+    StoreError if the file system does not support locks."""
+    file = LockFile(folder / LOCK, folder)
+    try:
+        file.acquire(_LOOKS)
+    except LockedError:
+        raise AlreadyError(str(folder)) from None
+    with suppress(OSError):  # only a fallback for `holder`: a full disk must not stop the daemon
+        os.truncate(file.fileno(), 0)
+        os.write(file.fileno(), f"{os.getpid()}\n".encode())
+    return file
+
+
+def holder(folder: Path) -> int:
+    """The process that holds the lock; 0 if there is none."""
+    import fcntl
+
+    try:
+        file = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return 0
+    try:
+        words = os.read(file, 32).split()
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return 0
+    except BlockingIOError:
+        return int(words[0]) if words and words[0].isdigit() else 0
+    except OSError as error:  # some network file systems have no locks
+        hint = "set BILLHOOK_HOME to a folder on a local disk"
+        raise StoreError(f"can't lock the file: {error.strerror}", place=str(folder / LOCK), hint=hint) from error
+    finally:
+        os.close(file)

@@ -1,14 +1,17 @@
 """The daemon: one for each user and state root. It runs until it is stopped, idle for too long, or out of date."""
 
 import asyncio
+import logging
 import os
 import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,12 +20,13 @@ import msgspec
 import billhook
 from billhook.core.errors import BillhookError, UsageError
 from billhook.runners import process_tree, warm, worker
-from billhook.serve import places, server_log
-from billhook.serve.control import guarded, stand_alone
+from billhook.runners.process_tree import MARKER, Tree, adopt_orphans, forget_markers
+from billhook.serve import control
+from billhook.serve.control import AlreadyError, DaemonOptions
 from billhook.serve.engine_pool import Served
-from billhook.serve.places import AlreadyError, DaemonOptions
 from billhook.serve.protocol import DaemonStatus, memory_in_use
 from billhook.serve.socket import Server, stamp
+from billhook.serve.telemetry import Telemetry, settings
 from billhook.store.files import StoreError, log_folder
 from billhook.store.log import verify
 
@@ -30,21 +34,21 @@ if TYPE_CHECKING:
     from billhook.config.config import Config
     from billhook.serve.http import Http
 
-__all__ = ["IDLE", "AlreadyError", "Daemon", "run"]
-
 IDLE: Final = 3600.0  # seconds without a request after which a daemon ends
 TIMEOUT: Final = 30.0  # seconds for running requests to finish when the daemon ends
 _LOOKED: Final = 1.0  # seconds between two checks of the daemon's source files
 _RESTS: Final = 600.0  # seconds without a request after which Python workers are closed: each is as large as a daemon
 _RETRIES: Final = 60.0  # seconds between two attempts, at most, to listen on an address that is in use
 _BACKLOG: Final = 512
+_GOODBYE: Final = b"."
+log = logging.getLogger("billhook.serve")
 
 
 class Daemon:
     """One run of the daemon."""
 
     def __init__(self, folder: Path, options: DaemonOptions, *, again: bool = False, detached: bool = False) -> None:
-        """`folder` comes from `places.made`. `again`: the options are those of the last daemon, and this one starts
+        """`folder` comes from `control.made`. `again`: the options are those of the last daemon, and this one starts
         even if it can't listen for HTTP yet. Raises AlreadyError and StoreError."""
         self.folder = folder
         self.options = options
@@ -53,11 +57,12 @@ class Daemon:
         self.server = Server(self.served.begin, about=self._about, changed=self._changed)
         self.http: Http | None = None
         self.heads = HeadExports()
+        self.telemetry = Telemetry(os.environ)
         self._again, self._detached = again, detached
         self._http_pause, self._http_next = 1.0, 0.0
         self._hurried = False
-        self._path = str(folder / places.SOCKET)
-        self._lock = places.lock(folder)
+        self._path = str(folder / control.SOCKET)
+        self._lock = control.lock(folder)
         self._place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._socket: tuple[int, ...] = ()
         self._made_from = {file: stamp(file) for file in (billhook.__file__, sys.executable)}
@@ -68,15 +73,18 @@ class Daemon:
     async def run(self, ready: Callable[[], None]) -> str:
         """Serve until there is a reason to end: the reason. `ready` is called as soon as callers are served."""
         loop = asyncio.get_running_loop()
-        loop.set_exception_handler(server_log.unexpected)
+        loop.set_exception_handler(_unexpected)
         self.server.touched = loop.time()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(number, self._told, number)
         await self._listen_for_http()
         self._listen()
         self._remember()
+        if self.telemetry.is_on:
+            self.telemetry.tick(time.monotonic())
+            self.served.observers.append(self.telemetry.observe)
         http = "" if self.http is None else f", {self.http.url}"
-        server_log.log.info("began: billhook %s, idle exit %g s%s", billhook.__version__, self.idle, http)
+        log.info("began: billhook %s, idle exit %g s%s", billhook.__version__, self.idle, http)
         ready()
         watch = asyncio.ensure_future(self._watch())
         try:
@@ -96,17 +104,17 @@ class Daemon:
         try:
             from billhook.serve.http import serve
         except ImportError as error:
-            from billhook.core.extras import install_command
+            from billhook.core.text import install_command
 
             raise UsageError(f"HTTP needs the extra `serve`: {error}", hint=install_command("serve")) from None
         try:
-            host, port = places.address(self.options.http)
+            host, port = control.address(self.options.http)
             self.http = await serve(self.served, host, port, self.folder, exposed=self.options.exposed)
         except BillhookError as error:
             if not self._again:
                 raise
             if self._http_pause == 1.0:
-                server_log.log.warning("no HTTP yet: %s", error)
+                log.warning("no HTTP yet: %s", error)
             self._http_next = now + self._http_pause
             self._http_pause = min(2 * self._http_pause, _RETRIES)
 
@@ -116,9 +124,9 @@ class Daemon:
             host = options.http.rpartition(":")[0]
             options = msgspec.structs.replace(options, http=f"{host}:{self.http.url.rpartition(':')[2]}")
         if options == DaemonOptions(IDLE):
-            places.forget(self.folder)
+            control.forget(self.folder)
         else:
-            places.remember(self.folder, options)
+            control.remember(self.folder, options)
 
     # -- the end
 
@@ -128,7 +136,7 @@ class Daemon:
         if self.leaving:
             return
         self.server.leaving = why
-        server_log.log.info("stopping: %s; %d requests are pending", why, self.server.busy)
+        log.info("stopping: %s; %d requests are pending", why, self.server.busy)
         self._remove_socket()
         self._lock.close()
         self._ended.set()
@@ -138,7 +146,7 @@ class Daemon:
             self._hurried = True
             self._cancel()
         elif not self._detached:  # the user ended it in the terminal where it was started
-            places.forget(self.folder)
+            control.forget(self.folder)
         self.leave(f"signal {signal.Signals(number).name}")
 
     def _cancel(self) -> None:
@@ -151,7 +159,7 @@ class Daemon:
         closing = None if self.http is None else asyncio.ensure_future(self.http.close(TIMEOUT))
         await self._until(lambda: not self.server.busy, TIMEOUT)
         if self.server.busy:
-            server_log.log.warning("%d requests did not finish in time and are cancelled", self.server.busy)
+            log.warning("%d requests did not finish in time and are cancelled", self.server.busy)
             self._cancel()
         for connection in list(self.server.connections):
             if connection.is_waited_for:
@@ -162,8 +170,9 @@ class Daemon:
         await self._until(lambda: self._hurried or not self.served.later, end - time.monotonic())
         self.heads.tick(self.served.configs, now=True)
         self.heads.wait(1.0)
+        self.telemetry.close()
         if self.served.later:
-            server_log.log.warning("hooks in the background did not finish in time and are killed")
+            log.warning("hooks in the background did not finish in time and are killed")
 
     async def _until(self, done: Callable[[], bool], seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -176,8 +185,8 @@ class Daemon:
         sock = socket.socket(socket.AF_UNIX)
         try:
             with suppress(FileNotFoundError):  # left by a daemon that was killed: we hold its lock
-                os.unlink(places.SOCKET, dir_fd=self._place)
-            with places.reachable(self.folder) as path:
+                os.unlink(control.SOCKET, dir_fd=self._place)
+            with control.reachable(self.folder) as path:
                 before = os.umask(0o177)
                 try:
                     sock.bind(path)
@@ -187,7 +196,7 @@ class Daemon:
             self.server.files[self._path] = stamp(self._path)
         except OSError as error:
             sock.close()
-            place, hint = str(self.folder / places.SOCKET), "move the file at this path away, or set BILLHOOK_HOME"
+            place, hint = str(self.folder / control.SOCKET), "move the file at this path away, or set BILLHOOK_HOME"
             why = error.strerror or str(error)
             raise StoreError(f"can't create the daemon's socket: {why}", place=place, hint=hint) from error
         sock.listen(_BACKLOG)
@@ -196,7 +205,7 @@ class Daemon:
     def _at_socket(self) -> tuple[int, ...]:
         """The identity of the socket file in our folder. As long as we listen, no other file can have it."""
         try:
-            found = os.stat(places.SOCKET, dir_fd=self._place, follow_symlinks=False)
+            found = os.stat(control.SOCKET, dir_fd=self._place, follow_symlinks=False)
         except OSError:
             return ()
         return found.st_dev, found.st_ino
@@ -205,7 +214,7 @@ class Daemon:
         """Remove the socket file, even if the folder was moved; not if it is another daemon's."""
         if self._socket and self._at_socket() == self._socket:
             with suppress(OSError):
-                os.unlink(places.SOCKET, dir_fd=self._place)
+                os.unlink(control.SOCKET, dir_fd=self._place)
 
     # -- while it runs
 
@@ -224,10 +233,11 @@ class Daemon:
             elif _RESTS < self._idle_for() < _RESTS + 2 * _LOOKED:
                 worker.close()
             self.heads.tick(self.served.configs)
+            self.telemetry.tick(time.monotonic())
             if not self.leaving:
                 await self._listen_for_http()
             if self.idle and not self._busy and self._idle_for() > self.idle:
-                places.forget(self.folder)
+                control.forget(self.folder)
                 self.leave(f"no requests for {self.idle:g} s")
 
     @property
@@ -252,7 +262,7 @@ class Daemon:
         status = DaemonStatus(
             pid=os.getpid(),
             version=billhook.__version__,
-            socket=str(self.folder / places.SOCKET),
+            socket=str(self.folder / control.SOCKET),
             since=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._began)),
             requests=self.server.served + (0 if self.http is None else self.http.app.taken),
             busy=busy,
@@ -260,9 +270,10 @@ class Daemon:
             idle_exit=self.idle,
             idle_left=None if left is None else round(left, 1),
             http="" if self.http is None else self.http.url,
-            log=str(self.folder / places.LOG),
+            log=str(self.folder / control.LOG),
             leaving=self.leaving,
             warm=dict(warm.FAULTS),
+            telemetry=self.telemetry.status,
         )
         return msgspec.json.encode(status)
 
@@ -287,25 +298,25 @@ def run(
     """Run the daemon in this process, which must not do anything else: why it ended. Raises AlreadyError, StoreError,
     and UsageError for an address that can't be used, unless it was used before (`again`)."""
     stand_alone()
-    folder = places.made(root)
-    options = DaemonOptions(idle, http, exposed)
+    folder = control.made(root)
+    options = DaemonOptions(idle, http, exposed, settings(os.environ))
 
     async def serve() -> str:
         daemon = Daemon(folder, options, again=again, detached=detached)
-        server_log.begin(folder)
+        begin_log(folder)
         return await daemon.run(ready)
 
     with guarded(detached=detached):
-        process_tree.adopt_orphans()
+        adopt_orphans()
         try:
             with asyncio.Runner(loop_factory=_loop_factory()) as runner:
                 why = runner.run(serve())
-            server_log.log.info("ended: %s", why)
+            log.info("ended: %s", why)
             return why
         except (AlreadyError, BillhookError):
             raise
         except BaseException as error:
-            server_log.log.exception("ended by an internal error: %s", type(error).__name__)
+            log.exception("ended by an internal error: %s", type(error).__name__)
             raise
         finally:
             warm.close()
@@ -356,7 +367,7 @@ class HeadExports:
         except OSError as error:
             problem = f"{target}: {error.strerror or error}"
         if problem and self._problems.get(target) != problem:
-            server_log.log.warning("the head of a log was not exported: %s", problem)
+            log.warning("the head of a log was not exported: %s", problem)
         self._problems[target] = problem
 
     def wait(self, seconds: float) -> None:
@@ -364,3 +375,195 @@ class HeadExports:
         end = time.monotonic() + seconds
         for thread in list(self._running.values()):
             thread.join(max(0.0, end - time.monotonic()))
+
+
+# What the daemon leaves behind. Processes that it started must not outlive it, even if it is killed and can't clean up:
+# a small watcher process waits for its end and kills what is left, unless the daemon signed off first. For a daemon in
+# the background the watcher is its parent, which inherits its orphans. A daemon in the foreground keeps its parent;
+# there the watcher looks for the daemon's marker (`billhook.runners.process_tree`), a variable that all its descendants
+# inherit unless they clear their environment. Linux only: elsewhere processes can't be found.
+
+
+@contextmanager
+def guarded(*, detached: bool = False) -> Iterator[None]:
+    """While the block runs, everything that this process started ends with it. Call it before any thread starts.
+
+    With `detached` the block runs in a child process; the parent waits and exits with the same code."""
+    marker = os.urandom(8).hex()
+    os.environ[MARKER] = marker
+    if sys.platform != "linux":
+        yield
+        return
+    write = _go_on_as_child(marker) if detached else _have_another(marker)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.write(write, _GOODBYE)
+        os.close(write)
+
+
+def _go_on_as_child(marker: str) -> int:
+    """The descriptor for signing off. Returns in the child: the parent waits for its end."""
+    read, write = os.pipe()
+    adopt_orphans()
+    child = os.fork()
+    if child:
+        try:
+            _wait(read, marker)
+            _, status = os.waitpid(child, 0)
+            os._exit(max(os.waitstatus_to_exitcode(status), -1) & 0xFF)
+        finally:
+            os._exit(1)
+    os.close(read)
+    os.setsid()
+    return write
+
+
+def _have_another(marker: str) -> int:
+    """The same for a process that must stay the child of its parent."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        _leave_to_another(read, marker)
+    os.close(read)
+    os.waitpid(child, 0)
+    return write
+
+
+def _leave_to_another(read: int, marker: str) -> None:
+    """In the child: a grandchild waits, detached from this process. Never returns."""
+    try:
+        os.setsid()
+        if not os.fork():
+            _wait(read, marker)
+    finally:
+        os._exit(0)
+
+
+def _wait(read: int, marker: str) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    os.chdir("/")
+    _keep_only(read)
+    if os.read(read, 1) == _GOODBYE:
+        return
+    for _ in range(3):  # a process that is just starting gets its marker a moment later
+        marked = Tree(-1, marker)
+        marked.reserved = False  # there is no leader, only the marker
+        marked.kill_now()
+        forget_markers()
+        time.sleep(0.05)
+
+
+def _keep_only(descriptor: int) -> None:
+    """Close everything else: the daemon's lock is held by every process that has it open."""
+    let_go_of_streams()
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) != descriptor:
+            with suppress(OSError):
+                os.close(int(name))
+
+
+# A process that does not depend on the one that started it:
+
+_FILES: Final = 8192
+"""A sufficient limit of open files. Not higher: hooks inherit it, and old programs close that many descriptors."""
+_HANDED_DOWN: Final = (MARKER, "BILLHOOK_DEPTH")
+"""Variables that mark the children of a hook. A daemon that such a child started does not belong to the hook."""
+
+
+def stand_alone() -> None:
+    """Reset what this process inherited: streams, signals, limits, variables."""
+    for name in _HANDED_DOWN:
+        os.environ.pop(name, None)
+    for descriptor in range(3):  # a closed standard stream would be the next file that is opened
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for number in (signal.SIGCHLD, signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    os.umask(os.umask(0o077) & 0o077)  # hooks inherit the user's part; billhook's files have explicit modes
+    _raise_limit()
+
+
+def let_go_of_streams() -> None:
+    """Send standard streams to /dev/null from now on."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in range(3):
+        os.dup2(nowhere, descriptor)
+    if nowhere > 2:
+        os.close(nowhere)
+
+
+def _raise_limit() -> None:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def speak_utf8() -> None:
+    """Restart Python in UTF-8 mode if it decodes file names and variables otherwise: callers' bytes must be passed on
+    unchanged."""
+    if sys.getfilesystemencoding().lower().replace("-", "") != "utf8":
+        os.environ["PYTHONUTF8"] = "1"
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+# The log: start and end, rejected callers, and internal errors. Data of callers is never in it: an error is written as
+# its type and the lines of billhook's code.
+
+_LARGEST: Final = 1_000_000  # bytes of the log
+_OLDER: Final = 2  # logs of that size before it
+
+
+def begin_log(folder: Path) -> logging.Handler | None:
+    """Write to the folder's log from now on; None if that is impossible, and the daemon runs without a log."""
+    try:
+        handler = _PrivateFile(folder / control.LOG, maxBytes=_LARGEST, backupCount=_OLDER, encoding="utf-8")
+    except OSError:
+        return None
+    handler.setFormatter(_Discreet("%(asctime)s [%(process)d] %(message)s"))
+    ours = logging.getLogger("billhook")
+    ours.addHandler(handler)
+    ours.setLevel(logging.INFO)
+    ours.propagate = False
+    return handler
+
+
+def _unexpected(loop: object, context: dict[str, Any]) -> None:
+    """An event loop's handler for uncaught exceptions."""
+    log.error("%s", context.get("message") or "an exception", exc_info=context.get("exception"))
+
+
+class _PrivateFile(RotatingFileHandler):
+    """A file that only this user can read and that is not a link. Write errors are ignored."""
+
+    def _open(self) -> Any:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        return open(os.open(self.baseFilename, flags, 0o600), "a", encoding=self.encoding)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (its name in the standard library)
+        pass
+
+
+class _Discreet(logging.Formatter):
+    converter = staticmethod(time.gmtime)
+    default_time_format = "%Y-%m-%dT%H:%M:%SZ"
+    default_msec_format = ""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return super().format(record).encode("utf-8", "backslashreplace").decode()
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        kind, _, trace = ei
+        frames = traceback.extract_tb(trace)
+        places_ = [f"  {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
+        return "\n".join([getattr(kind, "__name__", "an error"), *places_])

@@ -12,10 +12,9 @@ import msgspec
 from msgspec.structs import fields, replace
 
 from billhook import agents
-from billhook.agents import AGENTS, dialect_of
+from billhook.agents import AGENTS, DOUBTFUL, OTHERS, canonical_event, dialect_of, who_calls, with_sent_names
+from billhook.agents import whole as whole_event
 from billhook.agents.child import Dialect
-from billhook.agents.inbound import DOUBTFUL, OTHERS, canonical_event, who_calls, with_sent_names
-from billhook.agents.inbound import whole as whole_event
 from billhook.core import client_env, strictjson
 from billhook.core.answers import NOTHING, Answer, Decision, Verdict
 from billhook.core.errors import BillhookError, ContradictionError, EventError, StrictJSONError, UsageError
@@ -35,8 +34,7 @@ else:
     loader = later("billhook.config.loader")
 
 
-DIALECTS = (*AGENTS, "universal", "claw", "claw-text", "lesson")
-"""The values of `--as`."""
+DIALECTS = (*AGENTS, "universal", "claw", "claw-text", "lesson")  # the values of `--as`
 _MARGIN = 0.1
 _SHORTEST_MARGIN, _LONGEST_MARGIN = 0.2, 0.5
 _KNOWN = {"--as": DIALECTS, "--on-failure": ("allow", "deny"), "--from": ("user", "project")}
@@ -104,8 +102,7 @@ class Arguments(msgspec.Struct):
             setattr(self, _FIELDS[option], value)
 
 
-_taken: dict[tuple[str, ...], Arguments] = {}
-"""The last command lines: an agent uses the same one each time."""
+_taken: dict[tuple[str, ...], Arguments] = {}  # the last command lines: an agent uses the same one each time
 _MOST_TAKEN = 64
 
 
@@ -177,8 +174,7 @@ def began_in(session: str, folder: str) -> str:
 
 _NAME = pattern(rb'"hook_event_name"\s*:\s*"([A-Za-z0-9_.-]{1,100})"')
 _LONGEST = 100
-_LIKELY = 0.75
-"""How similar a name must be to a known one to count as a typo; the same limit as in configuration files."""
+_LIKELY = 0.75  # how similar a name must be to a known one to count as a typo; the same limit as in configuration files
 
 
 class MistypedError(BillhookError):
@@ -335,8 +331,7 @@ class HookResponse(msgspec.Struct, frozen=True):
     stdout: bytes = b""
     stderr: bytes = b""  # part of the answer in some dialects
     lines: tuple[str, ...] = ()  # for stderr: problems and notes for the user
-    unheard: "HookResponse | None" = None
-    """The response if stdout can't be written: then the exit code must refuse."""
+    unheard: "HookResponse | None" = None  # the response if stdout can't be written: then the exit code must refuse
 
     @property
     def all_of_stderr(self) -> bytes:
@@ -412,7 +407,7 @@ class Answering:
     def nobody_waits(self) -> bool:
         """Whether, after `prepare`, all hooks are plain functions: `judge` needs no loop, task or timer."""
         assert self.config is not None and self.event is not None
-        if self._may_come_twice or self.config.parallel:
+        if self._may_come_twice or self.config.parallel or self.config.may_wait:
             return False
         plan = self.config.plan
         return type(self.event) in plan.at_once or not plan.steps(self.event).waits
@@ -719,7 +714,6 @@ def _plainly(error: BaseException) -> str:
 
 
 def _notes(event: Event, config: "Config", host: str) -> list[str]:
-    """Notes for the user beside the answer."""
     name = event.hook_event_name
     notes = []
     if name not in EVENTS and not any(name in entry.declared.events for entry in config.entries):

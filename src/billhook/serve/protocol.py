@@ -26,6 +26,8 @@ class DaemonStatus(msgspec.Struct, frozen=True):
     leaving: str  # why it accepts no more requests; empty: it does
     warm: dict[str, int] = {}
     """What went wrong with warm interpreters, and how often: these calls started the plain way."""
+    telemetry: dict[str, int | str] = {}
+    """Where it is exported to, what was sent, dropped and failed, and the last problem; empty: it is off."""
 
 
 def memory_in_use() -> int:

@@ -2,16 +2,17 @@
 
 import _socket
 import asyncio
+import logging
 import os
 import socket
 import sys
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from billhook import __version__
 from billhook.serve import protocol
 from billhook.serve.hook_server import HookResponse
-from billhook.serve.server_log import Seldom
 
 SLOWEST: Final = 30.0  # seconds for a caller to send its request
 
@@ -27,6 +28,27 @@ _PEER: Final[int | None] = getattr(socket, "SO_PEERCRED", None)
 _NOTHING: Final = memoryview(b"")
 _US: Final = os.geteuid().to_bytes(4, sys.byteorder)
 Socket = _socket.socket  # the base class of `socket.socket`, which is faster and has everything that is needed here
+_RARELY: Final = 1.0  # seconds between two lines of the log that the same kind of caller causes
+_log = logging.getLogger("billhook.serve")
+
+
+class Seldom:
+    """Logs something that may happen very often: at most one line per second, with a count."""
+
+    def __init__(self, what: str) -> None:
+        self._what, self._next, self._unsaid = what, 0.0, 0
+
+    def note(self, why: object = "") -> None:
+        self._unsaid += 1
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + _RARELY
+        times = f" ({self._unsaid:,} times)" if self._unsaid > 1 else ""
+        self._unsaid = 0
+        _log.warning("%s%s%s", self._what, f": {why}" if why else "", times)
+
+
 _stranger = Seldom("rejected a caller of another user")
 _garbage = Seldom("rejected a request")
 _exhausted = Seldom("can't accept a caller")

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from billhook.agents import AGENTS
+from billhook.agents import AGENTS, OTHERS
 from billhook.agents.base import REFUSE_ANYTHING
 from billhook.agents.codec import AgentDialect
-from billhook.agents.inbound import OTHERS
 from billhook.config.loader import NotLoadedError
 from billhook.core import client_env, strictjson
-from billhook.core.answer_writer import write_output
+from billhook.core.answer_json import write_output
 from billhook.core.answers import UNSET, Answer, Decision, Exit, Verdict
 from billhook.core.errors import BillhookError, EventError, UsageError
 from billhook.core.events import Event

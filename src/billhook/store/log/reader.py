@@ -1,15 +1,17 @@
-"""Reading an event log: from its beginning, from its end, by id; also with foreign lines, and while it grows.
+"""Reading an event log: from its beginning, from its end, by id, with filters; also with foreign lines, and while it
+grows.
 
 Nothing here takes a lock or changes a file. No file is mapped into memory: if it were truncated meanwhile, the process
 would crash.
 """
 
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -19,9 +21,8 @@ import msgspec
 from billhook.core import strictjson
 from billhook.core.errors import StrictJSONError
 from billhook.store.files import StoreError, opened, status
+from billhook.store.log import ALL, Record, Side, Wanted, read_side, side_path
 from billhook.store.log.eventlog import CURRENT, reading, rotated_names
-from billhook.store.log.query import FILES_AT_ONCE, Group, Query, match_places, program
-from billhook.store.log.record import ALL, Record, Side, Wanted, read_side, side_path
 
 FIRST: Final = 16 << 10  # bytes of the first block at the end of a file: a few records
 BLOCK: Final = 64 << 10  # larger blocks of memory are returned to the system each time
@@ -40,13 +41,11 @@ Line = tuple[int, bytes | None]  # a line without its newline, and its offset in
 
 
 class LineBlock(NamedTuple):
-    """Whole lines."""
-
     offset: int  # where they begin in the file
     data: bytes
     lost: int = 0  # lines that were skipped here
 
-    def lines(self, needles: Group = ()) -> list[Line]:
+    def lines(self, needles: "Group" = ()) -> list[Line]:
         """Every line, or those that contain one of some bytes."""
         if needles:
             return self._lines_with(needles)
@@ -57,7 +56,7 @@ class LineBlock(NamedTuple):
             offset += len(line) + 1
         return found
 
-    def _lines_with(self, needles: Group) -> list[Line]:
+    def _lines_with(self, needles: "Group") -> list[Line]:
         data, ends = self.data, dict[int, int]()
         for needle in needles:
             at = 0
@@ -68,10 +67,8 @@ class LineBlock(NamedTuple):
 
 
 def forward(file: int, offset: int = 0, *, closed: bool = False, end: int = sys.maxsize) -> Iterator[LineBlock]:
-    """Blocks from `offset`, the beginning of a line, to `end` or to the end of the file when it is reached.
-
-    A last line without a newline is still being written; in a file that is `closed` it is skipped.
-    """
+    """Blocks from `offset`, the beginning of a line, to `end` or to the end of the file when it is reached. A last line
+    without a newline is still being written; in a file that is `closed` it is skipped."""
     size = BLOCK
     while True:
         data = os.pread(file, max(0, min(size, end - offset)), offset)
@@ -181,10 +178,8 @@ class LogFile(NamedTuple):
 
 
 class LogFiles:
-    """The files of a log at one moment, oldest first; each is opened when it is needed.
-
-    A rotation meanwhile neither hides nor repeats records: the current file was opened before the others were listed.
-    """
+    """The files of a log at one moment, oldest first; each is opened when it is needed. A rotation meanwhile neither
+    hides nor repeats records: the current file was opened before the others were listed."""
 
     def __init__(self, path: Path, within: int, current: int | None) -> None:
         self._folder = path.parent
@@ -218,10 +213,8 @@ def open_log_files(folder: Path, root: Path) -> Iterator[LogFiles | None]:
 
 
 def older_names(folder: int, current: int | None) -> list[str]:
-    """The names of the rotated files that are older than a file which was opened as the current one.
-
-    Usually these are all rotated files. But that file, and others after it, may have been rotated since it was opened.
-    """
+    """The names of the rotated files that are older than a file which was opened as the current one. Usually these are
+    all rotated files. But that file, and others after it, may have been rotated since it was opened."""
     names = rotated_names(folder)
     if current is None or is_at(CURRENT, folder, current):
         return names
@@ -244,6 +237,235 @@ def sizes(folder: Path, root: Path) -> dict[str, int]:
         return {name: one.st_size for name, one in found.items() if one is not None}
 
 
+# Filters, compiled into a test of a line's bytes and a test of its record:
+
+Group = tuple[bytes, ...]  # one of these must be in a line
+Filled = Callable[[Record, Group], Record]  # adds the fields of the side file, if that contains one of some bytes
+
+_SIDE: Final = b'"side":{'  # In every line whose record has a side file. Inside a string the quotes would be escaped.
+_FEWEST_DIGITS: Final = 8  # Ids and hashes match from this many digits on: `bad` and `cafe` would match too many.
+_LAYERS: Final = frozenset({"managed", "user", "explicit", "project", "local", "built-in"})
+"""Where hooks come from. In a record it is a prefix of names that several hooks share."""
+_COMPARED: Final = frozenset({"session_id", "tool", "decision", "project"})
+"""Fields that are compared. They go to a side file only if the other fields are too long by themselves."""
+
+
+class Query:
+    """The predicate of one query: a test of bytes, then of records."""
+
+    def __init__(
+        self, wanted: Wanted, filled: Filled, *, notes: bool = False, id_prefix: str = "", side_files: bool = True
+    ) -> None:
+        self._text, self._hook = _joined(wanted.text), _joined(wanted.hook)
+        self._since = wanted.since or ""
+        self._until = "\U0010ffff" if wanted.until is None else wanted.until
+        self._filled, self._notes, self._id_prefix = filled, notes, id_prefix
+        self._exact = _exact(wanted)
+        groups = self._groups(side_files)
+        self.is_rare = bool(wanted.text or id_prefix)
+        self.first = groups[0] if groups else ()  # searched for in blocks of lines: the most selective group
+        self._others = groups[1:]
+        self._is_dated = wanted.since is not None or wanted.until is not None
+        self.looks_at_all = not groups and not self._is_dated  # no line is skipped because of its bytes
+
+    def _groups(self, side_files: bool) -> list[Group]:
+        """A matching line contains one item of each group. The most selective group comes first."""
+        found: list[Group] = [spellings(self._text)] if self._text else []
+        if self._hook is not None:
+            hook = spellings(self._hook)
+            found.append(tuple(a + one + z for one in hook for a in (b'"', b"/") for z in (b'"', b"#")))
+        for field, values, default in self._exact:
+            if default not in values:  # a default may be left out of a line
+                name = field.encode()
+                found.append(tuple(b'"%b":"%b"' % (name, one) for value in sorted(values) for one in spellings(value)))
+        if side_files:  # almost any field may be there
+            found = [(*group, _SIDE) for group in found]
+        return [tuple(b'"id":"' + one for one in spellings(self._id_prefix)), *found] if self._id_prefix else found
+
+    def may_match(self, line: bytes) -> bool:
+        """Whether a line contains one item of every group, and its time is in the range."""
+        for group in self._others:
+            if not any(one in line for one in group):
+                return False
+        if not self._is_dated:
+            return True
+        begin = line.find(b'"time":"') + 8
+        end = line.find(b'"', begin)
+        return begin < 8 or end < 0 or self._since <= line[begin:end].decode("ascii", "replace") <= self._until
+
+    def matches(self, record: Record) -> bool:
+        if (record.note is not None and not self._notes) or not record.id.startswith(self._id_prefix):
+            return False
+        if record.side is not None and not _COMPARED.isdisjoint(record.side.fields):
+            record = self._filled(record, ())
+        if not all(getattr(record, field) in values for field, values, _ in self._exact):
+            return False
+        return self._since <= record.time <= self._until and self._names_hook(record) and self._has_text(record)
+
+    def _names_hook(self, record: Record) -> bool:
+        if self._hook is None:
+            return True
+        if record.side is not None and not {"outcomes", "not_asked"}.isdisjoint(record.side.fields):
+            record = self._filled(record, spellings(self._hook))
+        return any(called(name, self._hook) for name in hooks_of(record))
+
+    def _has_text(self, record: Record) -> bool:
+        text = self._text
+        if not text or says(record, text):
+            return True
+        return record.side is not None and says(self._filled(record, spellings(text)), text)
+
+
+def spellings(text: str) -> Group:
+    """How the writer may encode a string inside quotes. A DEL has two encodings: it is escaped only if another
+    character of the same value is not ASCII. All other characters have one encoding."""
+    plain = strictjson.encode(text)[1:-1]
+    return (plain, plain.replace(b"\x7f", b"\\u007f")) if b"\x7f" in plain else (plain,)
+
+
+def _joined(text: str | None) -> str | None:
+    """The text as a log contains it: two halves of a surrogate pair are one character there."""
+    return None if text is None else text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
+def _exact(wanted: Wanted) -> list[tuple[str, frozenset[str], str | None]]:
+    """Fields that must have one of some values: name, values, the default if the line does not have the field."""
+    project = None if wanted.project is None else frozenset((wanted.project,))
+    fields = (("session_id", wanted.sessions, ""), ("tool", wanted.tools, None), ("decision", wanted.decisions, "none"),
+              ("event", wanted.events, None), ("project", project, ""))  # fmt: skip
+    return [(field, values, default) for field, values, default in fields if values is not None]
+
+
+def hooks_of(record: Record) -> list[str]:
+    """The hooks in a record: first those that ran, then those that were skipped."""
+    return list(dict.fromkeys((*(said.hook for said in record.outcomes), *record.not_asked)))
+
+
+def called(shown: str, name: str) -> bool:
+    """Whether the hook with this name in a record matches the given name. A name alone means every hook of that name:
+    `guard` also matches `project/guard` and `project/guard#2`, which a record contains if several hooks have the name.
+    With a layer or a number it means only that hook."""
+    if shown == name:
+        return True
+    layer, slash, rest = shown.partition("/")
+    plain = rest if slash and layer in _LAYERS else shown
+    base, _, number = plain.rpartition("#")
+    return name == plain or (name == base and number.isdecimal())
+
+
+def says(record: Record, text: str) -> bool:
+    """Whether a record contains some text: in a string, a key or a number. The names of the record's fields, its place
+    in the chain and its measured times don't count, and ids and hashes match only from their beginning and from eight
+    digits on: a search for `reason` or `bad` does not mean those."""
+    if len(text) >= _FEWEST_DIGITS and any(
+        one.startswith(text) for one in (record.id, record.config, record.hash, record.prev)
+    ):
+        return True
+    values = [getattr(record, field) for field in _SEARCHED]
+    return contains([*values, *(getattr(said, field) for said in record.outcomes for field in _SEARCHED_OF_HOOK)], text)
+
+
+_SEARCHED: Final = (
+    *("event", "tool", "decision", "reason", "session_name", "session_id", "turn_id", "tool_use_id", "time", "cwd"),
+    *("project", "host", "note", "context", "messages", "transcript_path", "permission_mode", "agent_id", "agent_type"),
+    *("input", "output", "fields", "not_asked", "rewritten_input", "rewritten_output"),
+)
+_SEARCHED_OF_HOOK: Final = ("hook", "source", "dialect", "status", "decision", "reason", "error", "lost", "data")
+
+
+def contains(value: Any, text: str) -> bool:
+    """Whether some text is in one of the strings, keys or numbers of a JSON value, at any depth."""
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, str):
+            if text in one:
+                return True
+        elif isinstance(one, dict):
+            left += one.keys()
+            left += one.values()
+        elif isinstance(one, list | tuple):
+            left += one
+        elif one is not None and not isinstance(one, bool) and text in strictjson.dumps(one):
+            return True
+    return False
+
+
+# ripgrep finds bytes in long files faster than Python. It only finds candidates: every line is read and tested here. If
+# it fails or is missing, the files are searched without it.
+
+FILES_AT_ONCE: Final = 8  # For one ripgrep process: enough to outweigh its start, and few enough to show progress.
+_FEWEST_BYTES: Final = 16 << 20  # Python searches fewer bytes before ripgrep has started
+_LONGEST_NEEDLES: Final = 64 << 10  # bytes: the system allows 128 KiB for one argument
+_MOST_OUTPUT: Final = 4 << 20  # Bytes. With so many matches it is faster to read all lines.
+_TIMEOUT: Final = 600.0  # Seconds. Regular files never take that long.
+_FLAGS: Final = ("--no-config", "--fixed-strings", "--text", "--encoding=none", "--no-mmap", "--color=never",
+                 "--case-sensitive", "--no-line-number", "--with-filename", "--null", "--no-heading", "--byte-offset",
+                 "--max-columns=1", "--no-messages")  # fmt: skip
+
+
+def match_places(files: Sequence[int], needles: Sequence[bytes]) -> dict[int, list[int]]:
+    """By open file: the offsets of the lines that contain a needle, in order. Empty if ripgrep can't tell."""
+    path = program()
+    if path is None or sum(map(len, needles)) > _LONGEST_NEEDLES:
+        return {}
+    if sum(os.fstat(file).st_size for file in files) < _FEWEST_BYTES:
+        return {}
+    # By descriptor, not by name: another file may have that name by now.
+    names = {os.fsencode(f"/dev/fd/{file}"): file for file in files}
+    patterns = [word for needle in needles for word in (b"-e", needle)]
+    try:
+        output = _output([os.fsencode(path), *map(os.fsencode, _FLAGS), *patterns, b"--", *names], files)
+        return {} if output is None else _read(output, names)
+    except (OSError, ValueError, KeyError):
+        return {}
+
+
+def _output(argv: list[bytes], files: Sequence[int]) -> bytes | None:
+    """Its output; None if it fails, or prints too much."""
+    import subprocess
+    import threading
+
+    silent = subprocess.DEVNULL
+    with subprocess.Popen(argv, stdin=silent, stdout=subprocess.PIPE, stderr=silent, pass_fds=files) as child:
+        watch = threading.Timer(_TIMEOUT, child.kill)
+        watch.daemon = True
+        watch.start()
+        try:
+            output = child.stdout.read(_MOST_OUTPUT + 1) if child.stdout else b""
+            if len(output) > _MOST_OUTPUT:
+                child.kill()
+            child.wait()
+        except BaseException:  # Ctrl-C
+            child.kill()
+            raise
+        finally:
+            watch.cancel()
+    is_sound = child.returncode == (0 if output else 1) and (not output or output.endswith(b"\n"))
+    return output if is_sound and len(output) <= _MOST_OUTPUT else None
+
+
+def program() -> str | None:
+    """ripgrep's full path; None: it is not installed."""
+    return _on(os.environ.get("PATH", os.defpath))
+
+
+@lru_cache(maxsize=4)
+def _on(path: str) -> str | None:
+    found = shutil.which("rg", path=path)
+    # A relative entry of PATH may lead to any program in this folder.
+    return found if found is not None and os.path.isabs(found) else None
+
+
+def _read(output: bytes, names: dict[bytes, int]) -> dict[int, list[int]]:
+    """Lines such as `/dev/fd/7 NUL 12345:something`, those of one file together and in order."""
+    found: dict[int, list[int]] = {file: [] for file in names.values()}
+    for line in output.split(b"\n")[:-1]:
+        name, rest = line.split(b"\0", 1)
+        found[names[name]].append(int(rest[: rest.index(b":")]))
+    return found
+
+
 # From lines to records:
 
 
@@ -257,15 +479,12 @@ class LogEntry(NamedTuple):
 
 
 class _Scan:
-    """One run of a query through the lines of a log."""
-
     def __init__(self, query: Query, log: "LogReader") -> None:
         self.query, self._log = query, log
         self.foreign = 0  # lines so far that are not records
         self._blocks = 0
 
     def found(self, log: LogFiles, *, newest_first: bool) -> Iterator[LogEntry]:
-        """The matching records of a log."""
         names = log.names[::-1] if newest_first else log.names
         for number, batch in enumerate(self._batches(names, newest_first)):
             with ExitStack() as held:
@@ -295,7 +514,6 @@ class _Scan:
         return match_places([file.descriptor for file in files], self.query.first) if self.query.is_rare else {}
 
     def in_block(self, block: LineBlock, file: LogFile, *, newest_first: bool = False) -> Iterator[LogEntry]:
-        """The matching records of a block."""
         self._meet(block.lost)
         self._blocks += 1
         needles = self.query.first
@@ -327,10 +545,8 @@ def decoded(line: bytes) -> Record | None:
 
 
 def _decoded_by(decoder: "msgspec.json.Decoder[Kind]", data: bytes) -> Kind | None:
-    """The decoded value of some bytes; None if they are not valid.
-
-    The fast decoder does not support lone surrogates, which a log may contain.
-    """
+    """The decoded value of some bytes; None if they are not valid. The fast decoder does not support lone surrogates,
+    which a log may contain."""
     try:
         return decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -348,10 +564,8 @@ _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
 class LogReader:
-    """One project's log. Keeps no file open between two calls.
-
-    A missing log is an empty one. A link, a pipe or another user's file in its place raises StoreError.
-    """
+    """One project's log. Keeps no file open between two calls. A missing log is an empty one. A link, a pipe or another
+    user's file in its place raises StoreError."""
 
     def __init__(self, folder: Path, root: Path) -> None:
         self.folder = folder
@@ -359,8 +573,7 @@ class LogReader:
         self.foreign = 0
         """Lines so far that are not records: foreign, incomplete or too long. A search by bytes sees only lines that
         contain those bytes."""
-        self.skipped: int | None = None
-        """How many such lines the log has; None until every line was read."""
+        self.skipped: int | None = None  # How many such lines the log has; None until every line was read.
         self.unread: set[str] = set()
         """The ids of records that were read without their side file, because it is missing or was changed."""
 
@@ -398,10 +611,8 @@ class LogReader:
         self, wanted: Wanted = ALL, since_now: bool = True, poll: float = 0.5, *, notes: bool = False
     ) -> Iterator[LogEntry]:
         """The matching records as they are written, without end; the log may be rotated, removed or missing so far.
-
         Begins with records that are written after this call, not after the first `next`; without `since_now` with the
-        oldest.
-        """
+        oldest."""
         follower = Follower(self.folder, self.root, since_now=since_now)
         return follower.entries(self._scan(wanted, notes, side_files=True), poll)
 
@@ -425,7 +636,6 @@ class LogReader:
             self.skipped = scan.foreign
 
     def _has_side_files(self) -> bool:
-        """Whether a record may have a side file."""
         with opened(side_path(self.folder, "").parent, self.root) as folder:
             if folder is None:
                 return False
@@ -496,7 +706,6 @@ class Follower:
         self._file = None
 
     def _news(self, scan: _Scan) -> Iterator[LogEntry]:
-        """Records since the last call."""
         with opened(self._folder, self._root) as within:
             if within is None:
                 yield from self._rest(scan, closed=True)

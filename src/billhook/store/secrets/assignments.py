@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from billhook.core.lazy import pattern
-from billhook.store.secrets.names import SecretNames, is_secret, may_be_key, words, words_of
-from billhook.store.secrets.shapes import looks_random
+from billhook.store.secrets import SecretNames, is_secret, looks_random, may_be_key, words, words_of
 
 
 def value_at(text: str, start: int, end: int) -> int | None:
@@ -51,7 +50,6 @@ _PAIRED: Final = pattern(
 )
 _DEFINED: Final = pattern(r"#[ \t]{0,4}define[ \t]{1,4}$")
 _QUOTE_FOLLOWS: Final = pattern(r"[ \t]{1,40}+(?=[\"'])")
-
 
 # Named secrets:
 
@@ -133,7 +131,6 @@ def _name_around(text: str, at: int, end: int, floor: int) -> Span:
 
 
 def _value_of(text: str, low: str, start: int, end: int) -> Iterator[Span]:
-    """The value of the name from `start` to `end`, if it has one."""
     header = _header_value(text, low, start, end)
     if header:
         yield header
@@ -247,9 +244,7 @@ def _shell_parts(text: str, at: int) -> Iterator[Span]:
 
 def closing(text: str, at: int, quote: str, escapes: int) -> Span:
     """The end of the content of a quoted string, and of its closing quote. If it is not closed: the end of the line.
-
-    `escapes` is the number of backslashes before the opening quote, in JSON inside of JSON.
-    """
+    `escapes` is the number of backslashes before the opening quote, in JSON inside of JSON."""
     found = _to_quote(quote, escapes).match(text, at)
     if found:
         return found.end() - 1 - min(len(found[1]), escapes), found.end()

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from billhook.core.lazy import pattern
+from billhook.store.secrets import FLAGS, READERS, USER, USER_VALUE, Flag, Span, begins, places
 from billhook.store.secrets.assignments import closing, is_placeholder
-from billhook.store.secrets.names import FLAGS, READERS, USER, USER_VALUE, Flag
-from billhook.store.secrets.shapes import Span, begins, places
 
 _BACK: Final = 512  # how far before a flag its program may be
 _BEFORE_A_FLAG: Final = frozenset(" \t\n'\"")

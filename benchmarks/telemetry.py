@@ -1,0 +1,53 @@
+"""Goal 28: judging costs the same with OpenTelemetry on, whether its collector is alive or dead."""
+
+import os
+import subprocess
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+from harness import PROCESSES, Bar, Case, Goal, Trial
+from warm import CLIENT, daemon, process, project
+
+_DEAD = "http://127.0.0.1:9"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *args: object) -> None: ...
+
+
+@contextmanager
+def _collector() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+async def reporting() -> AsyncGenerator[Trial, None]:
+    with ExitStack() as stack:
+        alive = stack.enter_context(_collector())
+        cases: dict[str, Case] = {}
+        for name, url in {"telemetry off": "", "collector alive": alive, "collector dead": _DEAD}.items():
+            base, env = stack.enter_context(project())
+            _start(env | ({"OTEL_EXPORTER_OTLP_ENDPOINT": url} if url else {}))
+            stack.enter_context(daemon(env))
+            stack.callback(os.chdir, "/")
+            cases[name] = process(base, env)([CLIENT, "--as", "claude"])
+        bars = [Bar(name, "telemetry off", 1.05) for name in ("collector alive", "collector dead")]
+        yield Trial("daemon warm", cases, bars, 2 * PROCESSES)
+
+
+def _start(env: dict[str, str]) -> None:
+    argv = [CLIENT.removesuffix("-hook"), "daemon", "start"]
+    subprocess.run(argv, env=env, check=True, stdout=subprocess.DEVNULL)
+
+
+GOALS = (Goal(28, "Judging while verdicts are reported", reporting),)

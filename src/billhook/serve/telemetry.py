@@ -1,0 +1,237 @@
+"""Verdicts for OpenTelemetry, on their way from the daemon to the process that exports them (`otel.py`).
+
+A verdict never waits for telemetry: after its answer, one line of JSON goes into a pipe that never blocks. If the pipe
+is full, because the collector is slow or dead, the verdict is not reported, and counted as dropped. The SDK with its
+threads and its memory is in the other process.
+"""
+
+import asyncio
+import fcntl
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from billhook.core import tools
+from billhook.core.answers import Status, Verdict
+from billhook.core.text import install_command
+from billhook.runners import process_tree
+from billhook.runners.process_tree import Tree
+
+if TYPE_CHECKING:
+    from billhook.config.config import Config
+
+PREFIX: Final = "OTEL_"
+_ENDPOINTS: Final = tuple(f"OTEL_EXPORTER_OTLP_{signal}ENDPOINT" for signal in ("", "TRACES_", "METRICS_", "LOGS_"))
+_ROOM: Final = 1 << 20  # bytes of the pipe: some thousand verdicts
+_LONGEST_REASON: Final = 500
+_SOON: Final = 0.05  # seconds after an answer
+_AT_ONCE: Final = 32
+_MOST_WAITING: Final = 4096
+_PAUSE: Final = 10.0  # seconds after which an exporter that ended is started again
+
+
+def settings(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables for OpenTelemetry, if they name an endpoint; otherwise telemetry is off."""
+    found = {name: value for name, value in env.items() if name.startswith(PREFIX)}
+    off = found.get("OTEL_SDK_DISABLED", "").lower() == "true"
+    return found if not off and any(found.get(name) for name in _ENDPOINTS) else {}
+
+
+class HookSpan(msgspec.Struct, frozen=True, array_like=True):
+    """A hook that ran."""
+
+    hook: str
+    status: str
+    decision: str
+    ms: float
+    failed_open: bool
+
+
+class Reported(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What telemetry gets of a verdict: no inputs, outputs or context."""
+
+    id: str
+    ended: float
+    ms: float
+    event: str
+    session: str
+    agent: str
+    project: str
+    decision: str
+    turn: str = ""
+    tool: str = ""
+    call: str = ""
+    reason: str = ""
+    stop: bool = False
+    keep_going: bool = False
+    failed_open: int = 0
+    hooks: list[HookSpan] = []
+
+
+def reported(verdict: Verdict, config: "Config", host: str, ended: float) -> Reported:
+    """The report of a verdict, without secrets."""
+    event = verdict.about
+    ran = [one for one in verdict.outcomes if one.status is not Status.SKIPPED]
+    tool, call = event.payload.get("tool_name"), event.payload.get("tool_use_id")
+    turns = (one.data.get("turn_id") for one in ran if isinstance(one.data, dict))
+    return Reported(
+        id=verdict.id,
+        ended=ended,
+        ms=verdict.duration_ms,
+        event=verdict.event,
+        session=event.session_id,
+        agent=host,
+        project=config.project,
+        decision=verdict.decision.value,
+        turn=next((turn for turn in turns if isinstance(turn, str)), ""),
+        tool=tools.canonical(tool) if isinstance(tool, str) else "",
+        call=call if isinstance(call, str) else "",
+        reason=_discreet(verdict.reason or verdict.stop_reason, config),
+        stop=verdict.stop,
+        keep_going=verdict.keep_going,
+        failed_open=verdict.failed_open,
+        hooks=[
+            HookSpan(one.hook, one.status.value, one.answer.decision.value, one.duration_ms, one.failed_open)
+            for one in ran
+        ],
+    )
+
+
+def _discreet(reason: str, config: "Config") -> str:
+    if not reason:
+        return ""
+    from billhook.store.redaction import redactor
+
+    return redactor(Path(config.root)).text(reason)[:_LONGEST_REASON]
+
+
+class Telemetry:
+    """The pipe to the exporter, and its process. Lives as long as the daemon."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._env = settings(env)
+        self.dropped = 0
+        self._exporter: subprocess.Popen[bytes] | None = None
+        self._tree: Tree | None = None
+        self._rest = b""
+        self._waiting: deque[tuple[Verdict, Config, str, float]] = deque()
+        self._said: dict[str, Any] = {}
+        self._unread = b""
+        self._problem = ""
+        self._next = 0.0
+        if self._env and importlib.util.find_spec("opentelemetry") is None:
+            self._problem = f"telemetry needs the extra `otel`: {install_command('otel')}"
+
+    @property
+    def is_on(self) -> bool:
+        return bool(self._env) and not self._problem
+
+    def observe(self, verdict: Verdict, config: "Config", host: str) -> None:
+        """Report a verdict, soon after its answer was sent. Never waits, and never raises."""
+        if len(self._waiting) >= _MOST_WAITING:
+            self.dropped += 1
+            return
+        if not self._waiting:
+            asyncio.get_running_loop().call_later(_SOON, self._write_soon)
+        self._waiting.append((verdict, config, host, time.time()))
+
+    def _write_soon(self) -> None:
+        """Write some, and the others later: requests must not wait for this."""
+        for _ in range(min(len(self._waiting), _AT_ONCE)):
+            self._write(*self._waiting.popleft())
+        if self._waiting:
+            asyncio.get_running_loop().call_later(_SOON, self._write_soon)
+
+    def _write(self, verdict: Verdict, config: "Config", host: str, ended: float) -> None:
+        exporter = self._exporter
+        if exporter is None or exporter.stdin is None:
+            self.dropped += 1
+            return
+        try:
+            rest = self._rest or msgspec.json.encode(reported(verdict, config, host, ended)) + b"\n"
+            self.dropped += bool(self._rest)
+            self._rest = rest[os.write(exporter.stdin.fileno(), rest) :]
+        except BlockingIOError:
+            self.dropped += not self._rest
+        except Exception:  # the exporter ended, or the verdict can't be reported: nothing depends on it
+            self.dropped += 1
+
+    def tick(self, now: float) -> None:
+        """Start the exporter, also if it ended, and read its counts."""
+        if not self.is_on:
+            return
+        if self._exporter is not None and self._exporter.poll() is not None:
+            self._end()
+            self._next = now + _PAUSE
+        if self._exporter is None and now >= self._next:
+            self._start()
+        self._read()
+
+    def close(self) -> None:
+        """The exporter sends what it has, within seconds, and ends."""
+        while self._waiting:
+            self._write(*self._waiting.popleft())
+        self._end()
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """For `billhook daemon status`: empty if telemetry is off."""
+        if not self._env:
+            return {}
+        return {"endpoint": self._endpoint, "dropped": self.dropped, **self._said, "problem": self._trouble}
+
+    @property
+    def _trouble(self) -> str:
+        return self._problem or str(self._said.get("problem", ""))
+
+    @property
+    def _endpoint(self) -> str:
+        """Without a name and password in it."""
+        url = urlsplit(next(self._env[name] for name in _ENDPOINTS if self._env.get(name)))
+        return f"{url.scheme}://{url.hostname or ''}{f':{url.port}' if url.port else ''}{url.path}"
+
+    def _start(self) -> None:
+        env = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)} | self._env
+        argv = [sys.executable, "-P", "-m", "billhook.serve.otel"]
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        with process_tree.starting():
+            self._exporter = subprocess.Popen(argv, env=env, start_new_session=True, bufsize=0, **pipes)
+            self._tree = Tree(self._exporter.pid, "")
+        self._tree.resting = True
+        self._rest = self._unread = b""
+        for pipe in (self._exporter.stdin, self._exporter.stdout):
+            assert pipe is not None
+            os.set_blocking(pipe.fileno(), False)
+        with suppress(OSError, AttributeError):
+            fcntl.fcntl(self._exporter.stdin, fcntl.F_SETPIPE_SZ, _ROOM)  # type: ignore[arg-type]
+
+    def _end(self) -> None:
+        exporter, self._exporter = self._exporter, None
+        if exporter is None:
+            return
+        for pipe in (exporter.stdin, exporter.stdout):
+            assert pipe is not None
+            pipe.close()
+        exporter.returncode = exporter.poll() or 0  # it may still be sending
+        if self._tree is not None:
+            self._tree.close()
+
+    def _read(self) -> None:
+        """The newest counts of the exporter."""
+        if self._exporter is None or self._exporter.stdout is None:
+            return
+        with suppress(OSError, ValueError):
+            *lines, self._unread = (self._unread + (self._exporter.stdout.read(1 << 16) or b"")).split(b"\n")
+            if lines:
+                self._said = json.loads(lines[-1])

@@ -12,37 +12,25 @@ from typing import Final
 from billhook.effects.table import word_set
 
 _ROWS: Final = {
-    "rm": "remove-item ri rd rmdir del erase rm",
-    "mv": "move-item mi move rename-item rni ren mv",
-    "cp": "copy-item cpi copy xcopy cp",
-    "cat": "get-content gc type cat",
-    "tee": "set-content sc out-file",
-    "tee -a": "add-content ac",
-    "truncate -s 0": "clear-content clc",
+    "rm": "remove-item ri rd rmdir del erase rm", "mv": "move-item mi move rename-item rni ren mv",
+    "cp": "copy-item cpi copy xcopy cp", "cat": "get-content gc type cat", "tee": "set-content sc out-file",
+    "tee -a": "add-content ac", "truncate -s 0": "clear-content clc",
     "eval": "invoke-expression iex start-process saps start",
     "curl": "invoke-webrequest iwr invoke-restmethod irm start-bitstransfer curl wget",
-    "ls": "get-childitem gci dir ls",
-    "ls -d": "get-item gi resolve-path",
-    "cd": "set-location sl chdir push-location pushd cd",
-    "touch": "new-item ni",
-    "echo": "write-output write-host write",
-    "grep": "select-string sls findstr",
-    "true": "invoke-command icm start-job add-type new-object set-variable",
-    "shutdown": "stop-computer",
-    "reboot": "restart-computer",
-    "kill": "stop-process spps kill",
-    "pkill": "taskkill",
-    "systemctl stop": "stop-service spsv remove-service suspend-service",
-    "systemctl enable": "new-service set-service",
+    "ls": "get-childitem gci dir ls", "ls -d": "get-item gi resolve-path",
+    "cd": "set-location sl chdir push-location pushd cd", "touch": "new-item ni",
+    "echo": "write-output write-host write", "grep": "select-string sls findstr",
+    "true": "invoke-command icm start-job add-type new-object set-variable", "shutdown": "stop-computer",
+    "reboot": "restart-computer", "kill": "stop-process spps kill", "pkill": "taskkill",
+    "systemctl stop": "stop-service spsv remove-service suspend-service", "systemctl enable": "new-service set-service",
     "crontab -e": "register-scheduledtask unregister-scheduledtask register-scheduledjob",
     "wipefs -a": "format-volume clear-disk initialize-disk remove-partition",
     "useradd": "new-localuser remove-localuser disable-localuser set-localuser add-localgroupmember",
     "ufw disable": "set-netfirewallprofile disable-netfirewallrule remove-netfirewallrule",
-    "setenforce 0": "set-mppreference add-mppreference",
-    "reg delete": "remove-itemproperty clear-itemproperty",
+    "setenforce 0": "set-mppreference add-mppreference", "reg delete": "remove-itemproperty clear-itemproperty",
     "wevtutil cl": "clear-eventlog remove-eventlog",
     "az group delete": "remove-azresourcegroup remove-azvm remove-azstorageaccount",
-}
+}  # fmt: skip
 """A program, and the cmdlets, aliases and commands of cmd.exe that do the same."""
 _PROGRAMS: Final = {name: program for program, names in _ROWS.items() for name in names.split()}
 _OF_CMD: Final = word_set("rd rmdir del erase copy xcopy move ren type dir taskkill findstr")

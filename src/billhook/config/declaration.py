@@ -184,6 +184,7 @@ class HookFields(msgspec.Struct, frozen=True, kw_only=True):
     always: bool = False
     shadow: bool = False
     warm: bool = True  # a Python script may run in a warm interpreter
+    approve: bool = False  # `approve: queue`: its asks wait in the queue
     dialect: str = "claude"
     layer: str = ""
     file: str = ""  # absolute
@@ -406,7 +407,7 @@ def checked_name(name: str) -> str:
 _ORDER: Final = """
     events match rules effects after_effects paths branch when once cooldown run exec python url deny ask allow inject
     notify rewrite mask keep_going stop priority after timeout gate on_failure background rewake always shadow warm
-    dialect enabled title headers allowed_env interpreter options login shell args type name
+    approve dialect enabled title headers allowed_env interpreter options login shell args type name
 """
 _OTHER_SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
     "events": ("events", "event"),
@@ -443,6 +444,7 @@ _OURS: Final = {
     "cooldown",
     "shadow",
     "warm",
+    "approve",
 }
 HANDLER: Final = NATIVE - {"events", "match", "interpreter", "options"} - _OURS  # one handler of a nested group
 ENTRY: Final = HANDLER | {"match"}  # one entry of a flat list

@@ -134,7 +134,7 @@ def _of_input(said: ToolInput, world: World) -> Analysis:
         interpreter.effects += call.on_path(
             kind, path, recursive=below, itself=kind == "delete", weight="light" if moved else None
         )
-        if kind == "read" and is_secret_file(call.paths(path)[0]):
+        if kind == "read" and said.shows and is_secret_file(call.paths(path)[0]):
             interpreter.effects += call.on_path("read-secret", path, weight="normal")
     for code in said.code:
         from billhook.effects.families.code import effects_of_code  # most calls hold no code

@@ -231,7 +231,8 @@ def _word(one: Record | OutcomeRecord) -> str:
 
 def judged_then(record: Record) -> Judgement:
     """The decision of the rules in a record, also where the user allowed the call once or paused the hook."""
-    word = _word(record)
+    asked = any(one.hook == "approvals" and one.source == "built-in" for one in record.outcomes)
+    word = "ask" if asked else _word(record)  # the rules asked, and a person answered
     if word in ("none", "allow") and any(one.rewrote_input for one in record.outcomes):
         word = "rewrite"
     then = Judgement(word, decided_by(record) if word != "none" else (), record.reason or "")

@@ -44,6 +44,8 @@ _SENDERS: Final[Mapping[str, str]] = {
     "wormhole send": "--code",
     "magic-wormhole send": "--code",
     "ffsend upload": "",
+    **dict.fromkeys(("gist", "haste", "slackcat", "wgetpaste", "dpaste", "transfer"), "-d -t -c"),
+    "telegram-send": "-f --file --config",
     "pastebinit": "-i -b -a -t",
     "s3cmd put": "",
     "b2 upload-file": "",
@@ -110,6 +112,7 @@ def _ftp(call: Call) -> Iterator[Effect]:
     files = [*call.command.reads, *call.options.values("-b")]
     texts += [call.world.fs.read(path) or "" for word in files for path in call.paths(word)]
     sent = [name for text in texts for name in _PUT.findall(text)]
+    sent += call.operands if any("://" in value for value in call.options.values("-u")) else []
     if sent:
         yield from _upload(call, next(iter(call.operands), ""), sent)
 

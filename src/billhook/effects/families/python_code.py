@@ -86,7 +86,7 @@ _RULES: Final[tuple[tuple[str, Callable[..., Any]], ...]] = (
     (".expanduser .resolve .absolute .as_posix .copy .toString .trim .to_s .chomp", _same),
     ("glob Dir.glob Sys.glob Path.wildcard Pathname.new Pathname File sprintf text sqlalchemy.text", _same),
     ("escapeshellarg Shellwords.escape Shellwords.shellescape", _same),
-    ("parse Meta.parse path.expand Path.expand get-childitem gci ls dir get-item", _same),
+    ("parse Meta.parse path.expand Path.expand", _same),
     ("codecs.decode .decode", _decode),
     ("atob Buffer.from Base64.decode64 Base64.strict_decode64 Base64.urlsafe_decode64 decode64", _decode_longest),
     (".unpack .unpack1 .pack pack decode_base64 base64_decode hex2bin", _decode_longest),

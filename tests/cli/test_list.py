@@ -306,6 +306,7 @@ def test_json(folder: Folder) -> None:
         "source": f"{folder.project}/.billhook/hooks.yaml:6",
         "file": f"{folder.project}/.billhook/hooks.yaml",
         "line": 6,
+        "approve": None,
         "warm": False,
         "not_warm": None,
         "last_fired": None,

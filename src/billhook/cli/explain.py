@@ -274,7 +274,7 @@ def _facts(one: explain.Explained) -> Iterator[str]:
         default = f" (default of {row.dialect})" if one.default and configured else ""
         yield from (f"{one.seconds:g} s{default}",) if one.seconds is not None else ()
         yield f"{failure_rule(row.on_failure)}: {one.failure}"
-    yield from facts_of(row, "always shadow source")
+    yield from facts_of(row, "always shadow approve source")
 
 
 def _conclusion(found: explain.Explanation) -> Iterator[str]:

@@ -119,6 +119,7 @@ def _as_data(row: HookRow, config: Config, agent: "Agent | None", fired: LastFir
     data = {**as_data(row), "hash": row.exact_hash or None}
     not_warm = row.not_warm(config.project)
     data |= {"warm": not_warm == "", "not_warm": not_warm or None}
+    data["approve"] = "queue" if row.approve else None
     data["last_fired"] = fired.times.get(row.name) if fired else None
     if agent is None:
         return data
@@ -158,6 +159,7 @@ _FACTS: dict[str, Callable[[Any], str]] = {
     "background": lambda _: "in the background",
     "always": lambda _: "also after a deny",
     "shadow": lambda _: "shadow: it decides nothing",
+    "approve": lambda _: "approve: queue",
     "trust": str,
     "source": shown_path,
 }
@@ -166,7 +168,7 @@ _EMPTY: tuple[Any, ...] = (None, "", False, (), [])
 
 def facts_of(row: HookRow | Mapping[str, Any], names: str) -> Iterator[str]:
     """The facts of these names about a hook, in words. Empty ones are left out."""
-    data = {**as_data(row), "part": row.part} if isinstance(row, HookRow) else row
+    data = {**as_data(row), "part": row.part, "approve": row.approve} if isinstance(row, HookRow) else row
     for name in names.split():
         if name == "conditions":
             yield from (one_line(f"{label} {text}", _LONGEST_FACT) for label, text in conditions_in_words(data))
@@ -248,7 +250,7 @@ def _hook(
     dialect, trust = ("dialect", "trust") if row.layer != "built-in" else ("", "")
     rule = "shadow" if row.shadow else "on_failure"
     when = f"{events} part match conditions {dialect}"
-    names = f"{when} {rule} timeout {priority} after background always {trust} source"
+    names = f"{when} {rule} timeout {priority} after background always approve {trust} source"
     about = list(facts_of(row, names))
     not_warm = row.not_warm(project) if number is not None else None
     if not_warm is not None:

@@ -41,12 +41,13 @@ from billhook.store.log import LARGEST_SNAPSHOT, is_hash, snapshot_path
 from billhook.store.state import FileState
 
 if TYPE_CHECKING:
+    from billhook.approvals.settings import ApprovalSettings
     from billhook.builtins.session_notes import SeenEffects, SessionNotes
     from billhook.config.override import Pause
     from billhook.config.permissions import Rules
     from billhook.config.recorder import Recording
     from billhook.config.trust import Consent, Trust
-    from billhook.engine.engine import Engine, Observer
+    from billhook.engine.engine import Approve, Engine, Observer
     from billhook.engine.progress import Listener
 
 
@@ -97,6 +98,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     host: str = ""  # the agent that it was loaded for, if that runs some of the entries itself
     folder: str = ""  # the folder that it was loaded for
     pause: "Pause | None" = None  # `billhook pause`; it may be over
+    approvals: "ApprovalSettings | None" = None  # `approvals:`; None: only hooks with `approve: queue` wait
 
     @functools.cached_property
     def pending(self) -> tuple[Entry, ...]:
@@ -128,9 +130,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         observers: Iterable["Observer"] = (),
         host: str = "library",
         listen: "Listener | None" = None,
+        approvals: bool = True,
     ) -> "Engine":
         """A new engine with the configured hooks and the caller's `hooks`, ordered by priority. `host` is the agent or
-        program that it serves, for the log; `listen` is called for each hook that runs."""
+        program that it serves, for the log; `listen` is called for each hook that runs. Without `approvals` no ask
+        waits for a person: for tests."""
         from billhook.config.notices import Notices
         from billhook.engine.engine import Engine
         from billhook.engine.plan import Plan
@@ -160,7 +164,23 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             know=self.knowing,
             listen=listen,
             notices=None if self.knowing is None else Notices(self, host),
+            approve=self._approver(host) if approvals and self.may_wait else None,
         )
+
+    @functools.cached_property
+    def queued(self) -> frozenset[str]:
+        """The hooks with `approve: queue`."""
+        return frozenset(one.shown for one in self.entries if one.declared.approve)
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether an ask may wait for a person in the queue."""
+        return self.approvals is not None or bool(self.queued)
+
+    def _approver(self, host: str) -> "Approve":
+        from billhook.config.approver import Approver
+
+        return Approver(self.approvals, self.queued, Path(self.root), self.project, host)
 
     def noting(self, state: FileState) -> "Iterator[SeenEffects | SessionNotes]":
         """The observers that hooks need: the effects of calls for `after_effect`; when sessions began, and how many

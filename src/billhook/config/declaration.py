@@ -185,6 +185,7 @@ class HookFields(msgspec.Struct, frozen=True, kw_only=True):
     always: bool = False
     shadow: bool = False
     warm: bool = True  # a Python script may run in a warm interpreter
+    approve: bool = False  # `approve: queue`: its asks wait in the queue
     dialect: str = "claude"
     layer: str = ""
     file: str = ""  # absolute
@@ -407,7 +408,7 @@ def checked_name(name: str) -> str:
 _ORDER: Final = """
     events match rules effects after_effects paths branch when once cooldown run exec python url deny ask allow inject
     notify rewrite mask keep_going stop priority after timeout gate on_failure background rewake always shadow warm
-    dialect enabled title headers allowed_env interpreter options login shell args type name
+    approve dialect enabled title headers allowed_env interpreter options login shell args type name
 """
 _OTHER_SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
     "events": ("events", "event"),
@@ -444,6 +445,7 @@ _OURS: Final = {
     "cooldown",
     "shadow",
     "warm",
+    "approve",
 }
 HANDLER: Final = NATIVE - {"events", "match", "interpreter", "options"} - _OURS
 """One handler of a nested group."""

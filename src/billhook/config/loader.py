@@ -30,6 +30,7 @@ from billhook.store.files import state_root
 from billhook.store.state import FileState
 
 if TYPE_CHECKING:
+    from billhook.approvals.settings import ApprovalSettings
     from billhook.config import build, shapes, together, trust
     from billhook.config.config import State
     from billhook.config.override import Pause
@@ -293,6 +294,7 @@ class _Loading:
         declared, off, attempts = layers.switched_off(self.reads)
         settings, more = layers.builtin_settings(self.reads)
         self.problems += [*attempts, *more]
+        approvals = self._approvals()
         builtins = Builtins(self.root, self.found.project, settings) if self.with_builtins else None
         present = builtins.names if builtins is not None else frozenset[str]()
         entries = self._entries(declared, off, present) if declared else []
@@ -328,7 +330,18 @@ class _Loading:
             host=self.agent.host,
             folder=self.found.folder,
             pause=pause,
+            approvals=approvals,
         )
+
+    def _approvals(self) -> "ApprovalSettings | None":
+        """The settings of `approvals:`, if a file has it."""
+        if all(read.approvals is None for read in self.reads):
+            return None
+        from billhook.config.approval_settings import approvals_of
+
+        settings, findings = approvals_of(self.reads)
+        self.problems += findings
+        return settings
 
     def _pause(self) -> "Pause | None":
         """The pause of this project, if its file exists: that was checked with the other files."""

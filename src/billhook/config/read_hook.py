@@ -341,12 +341,29 @@ def cooldown(entry: "EntryReader") -> float:
     node = entry.seen.get("cooldown")
     if node is None or node.value is None:
         return 0.0
-    read = _TIME.fullmatch(str(node.value).lower()) if not isinstance(node.value, bool) else None
-    if read is None or read[2] not in _UNITS or not 0 < float(read[1]) < 1e9:
+    seconds = seconds_in(node)
+    if not seconds:
         hint = "for example `cooldown: 30s`, `5m` or `2h`"
         entry.refuse("BH206", f"`cooldown` can't be `{node.value}`", node, hint)
+    return seconds
+
+
+def seconds_in(node: Node) -> float:
+    """A length of time, as in `30s`, `5m` or a number of seconds; 0 for anything else."""
+    read = _TIME.fullmatch(str(node.value).lower()) if not isinstance(node.value, bool) else None
+    if read is None or read[2] not in _UNITS or not 0 < float(read[1]) < 1e9:
         return 0.0
     return float(read[1]) * _UNITS[read[2]]
+
+
+def approve(entry: "EntryReader") -> bool:
+    """`approve: queue`: the hook's asks wait in the queue."""
+    node = entry.seen.get("approve")
+    if node is None or node.value is None:
+        return False
+    if node.value != "queue":
+        entry.refuse("BH206", f"`approve` can't be `{node.value}`", node, "write `approve: queue`, or remove it")
+    return node.value == "queue"
 
 
 def when(entry: "EntryReader") -> Tests:

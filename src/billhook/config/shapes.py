@@ -41,7 +41,7 @@ _DIALECT_OF: Final[dict[Shape, str]] = {
     "yaml": "claude",
 }
 OWN_KEYS: Final = (
-    *("hooks", "builtins", "guard", "permissions", "settings"),
+    *("hooks", "builtins", "guard", "permissions", "approvals", "settings"),
     *("parallelExecution", "warm", "dialect", "timeout", "version", "tests"),
 )
 SWITCHES: Final = ("disableAllHooks", "allowedHttpHookUrls", "httpHookAllowedEnvVars")
@@ -138,6 +138,7 @@ class _ShapeReader:
             builtins=tuple(self._builtins()),
             allowed_urls=self._texts("allowedHttpHookUrls"),
             allowed_header_env=self._texts("httpHookAllowedEnvVars"),
+            approvals=self.top.get("approvals") if self.native else None,
             permissions=tuple(self.permissions),
             places={key: (node.line, node.column) for key, node in self.top.items()},
             variables=self.variables,

@@ -103,6 +103,7 @@ def definition(declared: Declared) -> dict[str, Any]:
         **({"always": True} if declared.always else {}),
         **({"shadow": True} if declared.shadow else {}),
         **({} if declared.warm else {"warm": False}),
+        **({"approve": "queue"} if declared.approve else {}),
         **({} if declared.enabled else {"enabled": False}),
     }
 

@@ -407,7 +407,7 @@ class Answering:
     def nobody_waits(self) -> bool:
         """Whether, after `prepare`, all hooks are plain functions: `judge` needs no loop, task or timer."""
         assert self.config is not None and self.event is not None
-        if self._may_come_twice or self.config.parallel:
+        if self._may_come_twice or self.config.parallel or self.config.may_wait:
             return False
         plan = self.config.plan
         return type(self.event) in plan.at_once or not plan.steps(self.event).waits

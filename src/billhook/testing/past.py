@@ -205,13 +205,17 @@ def _word(one: Record | OutcomeRecord) -> str:
 
 def judged_then(record: Record) -> Judgement:
     """The decision of the rules in a record, also where the user allowed the call once or paused the hook."""
-    word = _word(record)
+    word = "ask" if any(map(_is_approval, record.outcomes)) else _word(record)  # rules asked, a person answered
     if word in ("none", "allow") and any(one.rewrote_input for one in record.outcomes):
         word = "rewrite"
     then = Judgement(word, decided_by(record) if word != "none" else (), record.reason or "")
     waived = [(one, one.waived) for one in record.outcomes if one.waived is not None and one.waived.by != SHADOW]
     would = [Judgement(by.would.replace(" ", "_"), (one.hook,)) for one, by in waived]
     return max((then, *would), key=lambda one: one.rank)
+
+
+def _is_approval(one: OutcomeRecord) -> bool:
+    return one.hook == "approvals" and one.source == "built-in" and one.decision != "none"
 
 
 def own_answers(record: Record) -> list[Judgement]:

@@ -317,7 +317,7 @@ class CaseRunner:
 
     def _fire(self, event: Event, case: Case, config: Config) -> Verdict:
         """The verdict; hooks that answer later have answered."""
-        engine = config.engine(host=case.data.get("agent") or "claude")
+        engine = config.engine(host=case.data.get("agent") or "claude", approvals=False)
         verdict = engine.fire_sync(event)
         engine.background.settle(_SECONDS)
         return verdict

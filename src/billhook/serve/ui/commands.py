@@ -58,7 +58,8 @@ class Commands:
         async with self._room:
             ended = await process.start(argv, stdin=b"", env=os.environ, cwd=project, keep=kept).wait(_TIMEOUT)
         try:
-            found = [strictjson.loads_leniently(line, max_depth=500) for line in bytes(kept).splitlines() if line.strip()]
+            lines = [line for line in bytes(kept).splitlines() if line.strip()]
+            found = [strictjson.loads_leniently(line, max_depth=500) for line in lines]
         except StrictJSONError:
             found = []
         if not found and (ended is None or ended.code not in (0, 1)):

@@ -9,7 +9,9 @@ from typing import Any, Final
 import msgspec
 
 from billhook.config.trust import TRUST
-from billhook.core.errors import UsageError
+from billhook.core.errors import BillhookError, UsageError
+from billhook.core.events import parse
+from billhook.effects.effect import Effect
 from billhook.store.files import StoreError, log_folder, opened
 from billhook.store.log import Record, Wanted, is_whole
 from billhook.store.log.pages import page
@@ -147,7 +149,15 @@ def whole(root: Path, project: str, id_: str) -> dict[str, Any]:
     except StoreError as error:
         problem = error.message
     state = problem or ("" if is_whole(entry.line) else "hash mismatch: the record was changed")
-    return {"row": row(record), "record": record, "payload": record.payload, "problem": state}
+    return {"row": row(record), "record": record, "effects": _effects(record), "problem": state}
+
+
+def _effects(record: Record) -> list[Effect]:
+    """What the call would do, as far as the record has its input."""
+    try:
+        return list(getattr(parse(record.payload), "effects", ()))
+    except BillhookError:
+        return []
 
 
 def sessions(root: Path) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ _COMMANDS: Final = 10
 _TOOL_EVENTS: Final = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure"})
 
 
-class Summary:
+class LogSummary:
     """Counts over records, added newest first."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Summary:
         return {
             "days": [{"day": day, **self.days[day]} for day in sorted(self.days)[-_DAYS:]],
             "denied": [
-                {"tool": tool, "text": text, "count": n} for (tool, text), n in self.denied.most_common(_COMMANDS)
+                {"tool": tool, "text": text, "count": n} for (tool, text), n in denied
             ],
             "tools": sorted(tools, key=lambda one: -float(str(one["calls"])))[:_COMMANDS],
             "hooks": self.tally.stats(),
@@ -54,7 +54,7 @@ class Summary:
 
 def summarized(project: str) -> dict[str, Any]:
     """The numbers for a project. Raises UsageError and StoreError."""
-    found = Summary()
+    found = LogSummary()
     look = LogTailScan(log_of(state_root(), project), project, LARGEST)
     for record in look:
         if record.event != TRUST:

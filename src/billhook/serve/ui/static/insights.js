@@ -65,6 +65,6 @@ function days(found) {
   });
   const legend = h("p", { class: "legend" }, DECISIONS.map((name) => [h("i", { class: name }), name === "none" ? "no objection" : name]));
   const label = `Decisions per day from ${found[0].day} to ${found.at(-1).day}, at most ${number(most)} a day`;
-  return h("div", {}, svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": label, class: "days" }, columns),
+  return h("div", {}, svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": label, preserveAspectRatio: "none", class: "days" }, columns),
     h("p", { class: "axis" }, h("span", {}, found[0].day), h("span", {}, found.at(-1).day)), legend);
 }

@@ -1,7 +1,7 @@
 // Now: the questions that wait, and the recent sessions.
 
 import { post } from "./api.js";
-import { ago, announce, badge, base, failure, h, number, plural } from "./dom.js";
+import { ago, announce, badge, base, failure, h, inside, number, plural } from "./dom.js";
 
 const OPEN = ["waiting", "late"];
 
@@ -12,6 +12,7 @@ export function now(main, app) {
   const cards = new Map();
 
   function drawQuestions() {
+    questions.hidden = !app.questions.length;
     const open = app.questions.filter((one) => OPEN.includes(one.state) && one.until + 900 > Date.now() / 1000);
     const done = app.questions.filter((one) => one.answer).slice(-3).reverse();
     for (const one of open) if (!cards.has(one.id)) cards.set(one.id, card(one));
@@ -56,9 +57,9 @@ export function now(main, app) {
         h("span", { class: "who" }, h("strong", {}, one.name || one.session.slice(0, 8) || "no session"), h("span", { class: "muted" }, ` ${one.host}`)),
         h("span", { class: "where muted", title: one.project }, base(one.project)),
         h("span", { class: "turn muted" }, one.turn ? `turn ${one.turn}` : ""),
-        h("span", { class: "what" }, h("span", { class: "tool" }, one.last.tool || one.last.event), " ", h("span", { class: "text" }, one.last.text)),
+        h("span", { class: "what" }, h("span", { class: "tool" }, one.last.tool || one.last.event), " ", h("span", { class: "text" }, inside(one.last))),
         badge(one.last.decision),
-        h("span", { class: "facts" }, plural(one.events, "event"), facts.filter(Boolean).map((fact) => h("em", {}, fact))),
+        h("span", { class: "facts" }, plural(one.events, "event"), facts.filter(Boolean).map((fact) => h("em", { class: fact.split(" ")[1] }, fact))),
         h("time", { class: "muted", datetime: one.last.time }, ago(one.last.time))));
     });
     sessions.replaceChildren(h("h2", { id: "sessions" }, plural(all.length, "session"), h("span", { class: "muted" }, " in the last 24 hours")),

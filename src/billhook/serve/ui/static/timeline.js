@@ -1,7 +1,7 @@
 // Timeline: the events of a project, newest first, with filters, and one event in full.
 
 import { get } from "./api.js";
-import { announce, badge, clock, failure, h, loading, ms, plural } from "./dom.js";
+import { announce, badge, clock, failure, h, inside, loading, ms, plural } from "./dom.js";
 import { detail } from "./event.js";
 
 const PAGE = 100;
@@ -114,7 +114,7 @@ export function timeline(main, app, first) {
     return h("li", {}, h("a", { class: `row ${row.decision}${row.failed ? " failed" : ""}`, href: `#/timeline?${query}`, "data-row": true, "data-id": row.id, title: label, "aria-current": row.id === opened ? "true" : null },
       h("time", { datetime: row.time }, clock(row.time)),
       h("span", { class: "event" }, row.event),
-      h("span", { class: "what" }, h("span", { class: "tool" }, row.tool), " ", h("span", { class: "text" }, row.text)),
+      h("span", { class: "what" }, h("span", { class: "tool" }, row.tool), " ", h("span", { class: "text" }, inside(row))),
       badge(row.decision),
       h("span", { class: "hook" }, row.by.join(", ") || (row.failed ? "failed" : "")),
       h("span", { class: "ms" }, ms(row.ms))));

@@ -8,7 +8,7 @@ import pytest
 
 from billhook import Engine, UserPromptSubmit, load
 from billhook.builtins import trackers
-from billhook.config.builtin_options import LIMIT, OPTIONS, Option
+from billhook.config.builtin_hooks import LIMIT, OPTIONS, Option
 
 SET_AT_BUILTINS = {name: options for name, options in OPTIONS.items() if name != "guard"}
 """The guard has a section of its own; docs/guard.md explains it."""

@@ -11,7 +11,7 @@ from billhook.agent.ui_events import judged
 from billhook.agents import dialect
 from billhook.agents.base import CAPABILITIES
 from billhook.config.declaration import Declared, RunAction
-from billhook.config.host_limits import Host, limits
+from billhook.config.lint.hooks import Host, limits
 from billhook.core.answers import Answer, Outcome, fold
 from billhook.core.events import parse
 from cli.place import Place

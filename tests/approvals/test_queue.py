@@ -121,7 +121,8 @@ def test_other_processes_see_a_change(tmp_path: Path) -> None:
     """The stamp changes with an answer in another process."""
     questions = Questions(tmp_path)
     asked, before = questions.ask(question()), questions.stamp()
-    code = "import sys; from billhook.approvals.queue import Questions as Q; Q(sys.argv[1]).answer(sys.argv[2], True, 'a', 'b')"
+    answers = "Questions(sys.argv[1]).answer(sys.argv[2], True, 'Ann', 'page')"
+    code = f"import sys; from billhook.approvals.queue import Questions; {answers}"
     subprocess.run([sys.executable, "-c", code, str(tmp_path), asked.id], check=True, timeout=60)
     assert questions.stamp() != before
     found = questions.find(asked.id)

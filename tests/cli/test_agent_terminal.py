@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agent.model_server import ModelServer, Say
-from billhook.cli.agent.chat import FORGOTTEN, LONGEST, Terminal
+from billhook.cli.agent.terminal import FORGOTTEN, LONGEST, Terminal
 from cli.chatting import CTRL_C, CTRL_D, Chatting, conversation, events, names, transcripts
 from cli.place import Place
 from cli.terminal import gone, living
@@ -270,8 +270,8 @@ def test_idle_notification(place: Place, monkeypatch: pytest.MonkeyPatch) -> Non
     """After a while without input an idle_prompt Notification is fired, once."""
     from billhook.agent.factory import open_agent
     from billhook.agent.script import Scripted
-    from billhook.cli.agent.chat import Chat, Interrupts
-    from billhook.cli.agent.screen import Screen
+    from billhook.cli.agent import Chat
+    from billhook.cli.agent.terminal import Interrupts, Screen
     from billhook.config import load_config
 
     monkeypatch.setenv("HOME", str(place.home))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from billhook.cli.completion import SHELLS
+from billhook.cli.group import SHELLS
 from billhook.config.lint import sections
 from cli.terminal import PROGRAM, billhook, environment
 

@@ -79,16 +79,13 @@ def test_an_event_without_hooks(place: Place) -> None:
             "billhook.builtins.guard",
             "billhook.builtins.trackers",
             "billhook.cli",
-            "billhook.cli.fast_import",
             "billhook.cli.hook",
             "billhook.cli.main",
             "billhook.cli.signals",
             "billhook.config",
             "billhook.config.builtin_hooks",
-            "billhook.config.builtin_options",
             "billhook.config.config",
             "billhook.config.declaration",
-            "billhook.config.installation",
             "billhook.config.layers",
             "billhook.config.loader",
             "billhook.config.nodes",
@@ -153,19 +150,15 @@ def test_one_plain_rule(place: Place) -> None:
             "billhook.builtins.guard",
             "billhook.builtins.trackers",
             "billhook.cli",
-            "billhook.cli.fast_import",
             "billhook.cli.hook",
             "billhook.cli.main",
             "billhook.cli.signals",
             "billhook.config",
             "billhook.config.build",
             "billhook.config.builtin_hooks",
-            "billhook.config.builtin_options",
-            "billhook.config.conditions",
             "billhook.config.config",
             "billhook.config.declaration",
             "billhook.config.entry",
-            "billhook.config.installation",
             "billhook.config.layers",
             "billhook.config.loader",
             "billhook.config.nodes",
@@ -226,7 +219,7 @@ def test_one_plain_rule(place: Place) -> None:
 
 LIGHT = """
 import sys
-from billhook.cli.fast_import import import_lightly
+from billhook.cli.main import import_lightly
 import_lightly()
 import msgspec
 missing = [name for name in ("typing_extensions", "uuid", "decimal", "datetime", "urllib.parse") if name in sys.modules]

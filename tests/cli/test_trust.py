@@ -12,7 +12,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from billhook.cli.options import MARKS, agent_of
-from billhook.cli.trust.screen import marked, warning
+from billhook.cli.trust import marked, warning
 from cli.place import Place
 from cli.terminal import PROGRAM, Ended
 

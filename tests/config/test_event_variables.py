@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from billhook import Verdict
-from billhook.config import variables
+from billhook.config import actions
 from config.project import Project, codes
 
 OWN = "~/.config/billhook/hooks.yaml"
@@ -102,7 +102,7 @@ def test_a_value_never_becomes_code(project: Project, place: str, value: str) ->
     assert not project.path("hacked").exists()
 
 
-@pytest.mark.parametrize("name", [*variables.VARIABLES, "results.first.data.x"])
+@pytest.mark.parametrize("name", [*actions.VARIABLES, "results.first.data.x"])
 @pytest.mark.parametrize("how", ["run", "exec", "inject", "command"])
 def test_every_variable(project: Project, name: str, how: str) -> None:
     """Hostile file names, prompts, branches and results, in every context."""
@@ -182,7 +182,7 @@ def test_environment_variables_are_still_replaced(project: Project, monkeypatch:
     ],
 )
 def test_in_a_shell(text: str, expected: str) -> None:
-    assert variables.for_shell(text, "")[0] == expected
+    assert actions.for_shell(text, "")[0] == expected
 
 
 NESTED = [

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from billhook.config.config import HookRow, rows
-from billhook.config.history import KnownAs, budget_of, facts, last_fired, log_of, recent
-from billhook.config.lint.hooks import lint_log
+from billhook.config.history import KnownAs, budget_of, facts, last_fired, lint_log, log_of, recent
 from billhook.store.files import StoreError, log_folder
 from config.logged import at, content, said, write
 from config.project import Project

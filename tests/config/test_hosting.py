@@ -7,7 +7,7 @@ import pytest
 from billhook.agents import AGENTS
 from billhook.agents.base import CAPABILITIES
 from billhook.config import load_config
-from billhook.config.host_limits import Host, limits
+from billhook.config.lint.hooks import Host, limits
 
 CASES: dict[str, tuple[str, str, list[str]]] = {
     "an ask": ("codex", "events: PreToolUse, ask: sure?", ["on Codex's PreToolUse its ask becomes deny"]),

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from billhook.config.installation import HostAgent
+from billhook.config.sources import HostAgent
 from config.project import Project, entry, states
 
 

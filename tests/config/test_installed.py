@@ -5,7 +5,7 @@ import pytest
 from billhook.agents import AGENTS
 from billhook.cli.install.entries import EntryOptions, entry
 from billhook.config.declaration import Action, Exec, RunAction, Url
-from billhook.config.installation import is_billhook
+from billhook.config.sources import is_billhook
 from billhook.serve.hook_server import DIALECTS
 
 OURS: list[Action] = [

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billhook.config.builtin_options import OPTIONS, filled, merged, refused
+from billhook.config.builtin_hooks import OPTIONS, filled, merged, refused
 from billhook.core.text import folded
 from config.project import Project
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from billhook.cli.doctor.hooks import DaemonState
+from billhook.cli.doctor.checks import DaemonState
 
 from .running import Home, eventually
 

@@ -11,8 +11,8 @@ from inline_snapshot import snapshot
 from billhook.agents import AGENTS as RECORDS
 from billhook.agents.base import CANARY_KEY, Agent
 from billhook.agents.codex import snake, trusted_hash
-from billhook.cli.doctor.canary import environment
-from billhook.cli.doctor.hooks import settings_of
+from billhook.cli.doctor.checks import settings_of
+from billhook.cli.doctor.proof import environment
 from billhook.cli.install.entries import Handler
 from cli.terminal import living
 from clients.agents import AGENTS, find

@@ -13,8 +13,8 @@ from inline_snapshot import snapshot
 
 from billhook.agents import AGENTS
 from billhook.agents.transcripts import TranscriptCall
-from billhook.cli.doctor.coverage import Coverage, LoggedCalls, Reasons, compared
-from billhook.cli.doctor.entries import DoctorFinding
+from billhook.cli.doctor.checks import DoctorFinding
+from billhook.cli.doctor.proof import Coverage, LoggedCalls, Reasons, compared
 from billhook.cli.replay import shown_call
 from billhook.config import load_config
 from billhook.core.events import PreToolUse

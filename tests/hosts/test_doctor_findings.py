@@ -11,8 +11,7 @@ import pytest
 from billhook.agents import AGENTS
 from billhook.agents.codex import snake, trusted_hash
 from billhook.cli.doctor import AgentReport, examined
-from billhook.cli.doctor.entries import SettingsPair
-from billhook.cli.doctor.hooks import DaemonState
+from billhook.cli.doctor.checks import DaemonState, SettingsPair
 from hosts.installed import Home
 
 Change = Callable[[Home], object]

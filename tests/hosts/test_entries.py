@@ -13,7 +13,7 @@ from billhook.agents import AGENTS, DIALECTS
 from billhook.agents.base import Agent
 from billhook.cli.install.entries import REFUSED_WITHOUT, EntryOptions, command, entry, is_refused, is_written, times
 from billhook.config.declaration import RunAction
-from billhook.config.installation import is_billhook
+from billhook.config.sources import is_billhook
 from billhook.core.dialect_traits import MEANINGS
 
 ODD = "/home/it's me/bin dir/billhook-hook"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from billhook.cli.install import files
+from billhook.cli.install import entries
 from billhook.core.errors import UsageError
 
 
@@ -34,7 +34,7 @@ def test_throw_away(path: str, word: str, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("UV_CACHE_DIR", "/elsewhere/uv-cache")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr("tempfile.tempdir", "/scratch")
-    found = files.throw_away(path.replace("~", "/home/me"))
+    found = entries.throw_away(path.replace("~", "/home/me"))
     assert word in found and bool(found) == bool(word)
 
 
@@ -48,40 +48,40 @@ def program(folder: Path) -> str:
 
 def test_a_permanent_program_on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From a temporary environment, a permanent program on PATH is used; without one, install is refused."""
-    monkeypatch.setattr("billhook.cli.install.files._SCRATCH", (str(tmp_path / "scratch"),))
+    monkeypatch.setattr("billhook.cli.install.entries._SCRATCH", (str(tmp_path / "scratch"),))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
     thrown, stays = program(tmp_path / "scratch" / "bin"), program(tmp_path / "stays")
     monkeypatch.setattr(sys, "executable", os.path.join(os.path.dirname(thrown), "python"))
     monkeypatch.setenv("PATH", os.path.dirname(stays))
-    assert files.lasting() == stays
+    assert entries.lasting_program() == stays
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(UsageError, match="temporary folder") as error:
-        files.lasting()
+        entries.lasting_program()
     assert "uv tool install ." in error.value.hint
     os.unlink(thrown)
     with pytest.raises(UsageError, match="there is no `billhook-hook`"):
-        files.lasting()
+        entries.lasting_program()
 
 
 def test_the_link_on_path_outlives_its_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If a tool is linked into ~/.local/bin, the path of the link is used."""
-    monkeypatch.setattr("billhook.cli.install.files._SCRATCH", ())
+    monkeypatch.setattr("billhook.cli.install.entries._SCRATCH", ())
     monkeypatch.setattr("tempfile.tempdir", "/nowhere")
     real = program(tmp_path / "tools")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "billhook-hook").symlink_to(real)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "tools" / "python"))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    assert files.lasting() == str(tmp_path / "bin" / "billhook-hook")
+    assert entries.lasting_program() == str(tmp_path / "bin" / "billhook-hook")
 
 
 def test_a_program_that_was_named(tmp_path: Path) -> None:
     """By its path or its folder; anything else is refused."""
     path = program(tmp_path / "bin")
-    assert files.named(path) == files.named(str(tmp_path / "bin")) == path
+    assert entries.chosen_program(path) == entries.chosen_program(str(tmp_path / "bin")) == path
     for wrong in (str(tmp_path), "/bin/sh", str(tmp_path / "gone" / "billhook-hook")):
         with pytest.raises(UsageError, match="not an executable billhook-hook"):
-            files.named(wrong)
+            entries.chosen_program(wrong)
 
 
 def test_agents_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,9 +95,9 @@ def test_agents_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(bin_))
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "COPILOT_HOME"):
         monkeypatch.delenv(name, raising=False)
-    seen = files.agents_here("user", str(project))
+    seen = entries.agents_here("user", str(project))
     assert [name for name, how in seen.items() if how] == ["codex", "gemini"]
-    seen = files.agents_here("project", str(project))
+    seen = entries.agents_here("project", str(project))
     assert [name for name, how in seen.items() if how] == ["codex", "gemini", "cursor"]
     (home / ".claude" / "settings.json").write_text("{}")
-    assert files.agents_here("user", str(project))["claude"]
+    assert entries.agents_here("user", str(project))["claude"]

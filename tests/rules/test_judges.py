@@ -15,8 +15,7 @@ from billhook.core.events import parse
 from billhook.core.functions import on
 from billhook.store.log import Record
 from billhook.testing import replay
-from billhook.testing.judge import Judges
-from billhook.testing.replay import Replayed
+from billhook.testing.replay import Judges, Replayed
 from config.logged import content, said, write
 from config.project import Project
 

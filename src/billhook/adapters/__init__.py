@@ -199,7 +199,6 @@ class Attempt:
 
     @contextmanager
     def _kept(self) -> Iterator[None]:
-        """Keep the exception of the tool."""
         self.began = True
         try:
             yield
@@ -236,7 +235,6 @@ class ToolFailureError(Exception):
 async def attempted(
     run: AdapterRun, name: str, tool_input: dict[str, Any], attempt: Attempt, tool_use_id: str
 ) -> ToolResult:
-    """Run a call with the hooks before and after it."""
     with attempt.raising():
         return await run.call_tool(name, tool_input, attempt.wait, tool_use_id=tool_use_id)
 

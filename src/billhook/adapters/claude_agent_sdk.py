@@ -22,8 +22,7 @@ except ImportError as missing:
     raise not_installed("claude-agent-sdk", missing) from missing
 
 SECONDS: Final = 60.0  # how long Claude Code waits for an answer by default
-_MARGIN: Final = 0.9
-"""The part of it for hooks: if a hook hangs, its `on_failure` decides, not Claude Code."""
+_MARGIN: Final = 0.9  # The part of it for hooks: if a hook hangs, its `on_failure` decides, not Claude Code.
 
 _NAMES: Final[tuple[HookEvent, ...]] = tuple(get_args(one)[0] for one in get_args(HookEvent))
 

@@ -36,7 +36,6 @@ except ImportError as missing:
     raise runs.not_installed("openai-agents", missing) from missing
 
 _PROMPT: Final = "billhook"  # the name of the guardrail that fires UserPromptSubmit
-_REFUSED: Final = "a hook refused the prompt"
 
 _current: ContextVar["tuple[Hooked, runs.AdapterRun] | None"] = ContextVar("billhook_run", default=None)
 
@@ -135,7 +134,7 @@ class Hooked(RunHooks[Any]):
         verdict = await run.prompt(prompt)
         if verdict.denied:
             await self._close(context)
-        return GuardrailFunctionOutput(verdict.reason or _REFUSED, tripwire_triggered=verdict.denied)
+        return GuardrailFunctionOutput(verdict.reason or "a hook refused the prompt", tripwire_triggered=verdict.denied)
 
     # -- runs
 

@@ -17,8 +17,6 @@ from billhook.store.log.eventlog import open_to_append
 
 
 class Text(msgspec.Struct, frozen=True, tag_field="type", tag="text"):
-    """Text of the user or the model."""
-
     text: str
 
 
@@ -28,8 +26,7 @@ class ToolUse(msgspec.Struct, frozen=True, eq=False, omit_defaults=True, tag_fie
     id: str
     name: str
     input: dict[str, Any]
-    sent: str = ""
-    """The text of the input as the model wrote it, for hooks that read it; empty if unknown."""
+    sent: str = ""  # The text of the input as the model wrote it, for hooks that read it; empty if unknown.
 
     def __eq__(self, other: object) -> bool:
         """Whether it is the same call; the spacing of its text does not matter."""
@@ -91,7 +88,6 @@ def _blocks(blocks: Sequence[Block | str]) -> tuple[Block, ...]:
 
 # The conversation on disk:
 
-
 _LONGEST = 1 << 30
 INTERRUPTED = "interrupted: the tool may have run in part"
 NOT_RUN = "not run: the turn was interrupted before it"
@@ -106,7 +102,6 @@ class Transcript:
         self._torn = False
 
     def message(self, message: Message) -> None:
-        """Write one message."""
         self._append({"type": "message", **msgspec.to_builtins(message)})
 
     def compacted(self, messages: list[Message]) -> None:

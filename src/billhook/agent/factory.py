@@ -55,8 +55,6 @@ Spawn = Callable[[AgentLoop, str, str, str], AgentLoop]
 
 
 def delegating_tools(agent: AgentLoop, spawn: Spawn) -> list[Tool]:
-    """The tools for delegating work."""
-
     async def send(given: Input) -> str:
         return agent.team.send(given["to"], given["message"])
 
@@ -64,8 +62,6 @@ def delegating_tools(agent: AgentLoop, spawn: Spawn) -> list[Tool]:
 
 
 def output_tool(agent: AgentLoop) -> Tool:
-    """The tool that returns the output of background tasks."""
-
     async def output(given: Input) -> str:
         return await agent.team.output(given["task_id"], min(max(given.get("wait", 0.0), 0.0), _LONGEST_WAIT))
 
@@ -85,7 +81,6 @@ async def _delegate(agent: AgentLoop, spawn: Spawn, given: Input) -> str:
 
 
 async def _work(nested: AgentLoop, prompt: str) -> str:
-    """Run a subagent from start to end: its last message."""
     async with nested.session:
         ended = await nested.answer(prompt)
     if ended.how != "done":
@@ -94,7 +89,6 @@ async def _work(nested: AgentLoop, prompt: str) -> str:
 
 
 # Making an agent from a configuration, with an open session.
-
 
 SYSTEM = """\
 You are an agent in the folder {cwd}. Do what the user asks with the tools you have, and report briefly what you did. \

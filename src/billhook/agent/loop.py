@@ -265,7 +265,6 @@ def _length(block: Block) -> int:
 # and the reason goes back to the model. A teammate is a named agent; when its work is done and its mailbox is empty,
 # TeammateIdle is fired, and a hook can give it more work.
 
-
 Job = Callable[[], Awaitable[str]]
 State = Literal["started", "done", "failed", "open"]
 _TOLD: Final = 4_000  # characters of a task's output in the notification to the model
@@ -428,7 +427,6 @@ class Team:
         return await mate.mail.get()
 
     def send(self, to: str, text: str) -> str:
-        """Put a message into a teammate's mailbox."""
         if to not in self.mates:
             raise ToolError(f"no teammate `{to}`; the teammates are: {', '.join(self.mates) or 'none'}")
         self.mates[to].idle.clear()

@@ -25,7 +25,6 @@ if TYPE_CHECKING:  # an SDK loads slowly, and may not be installed
     from openai.types.chat import ChatCompletionChunk
     from openai.types.chat.chat_completion_chunk import ChoiceDeltaToolCall
 
-
 UNREADABLE: Final = "unreadable_tool_call"
 """The name of a tool use with invalid input. No tool has this name: it is refused like an unknown tool, the model sees
 its text and the error, and nothing runs with a wrong input. Its input contains the `tool`, the original `arguments`
@@ -50,8 +49,6 @@ class ModelRequest(msgspec.Struct, frozen=True):
 
 
 class Completion(msgspec.Struct, frozen=True):
-    """The model's answer."""
-
     message: Message
     usage: Usage = Usage()
     left_out: str = ""  # the unusable part of the answer, for the user; empty: all of it can be used
@@ -88,10 +85,8 @@ class Model(Protocol):
 
 # Models by name:
 
-
 SERVICES = ("scripted", "anthropic", "openai")
-DEFAULTS = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-5.5"}
-"""The default models, without a name and MODEL_ID."""
+DEFAULTS = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-5.5"}  # The default models, without a name and MODEL_ID.
 
 KEYS = {"anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"), "openai": ("OPENAI_API_KEY",)}
 _HOW = "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or use `--model scripted:FILE`, which needs no key"
@@ -255,7 +250,6 @@ def _message(error: Exception) -> str:
 
 # Common parts of the wire formats:
 
-
 LONGEST_CONNECT = 10.0  # seconds to wait for a connection
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
@@ -283,8 +277,6 @@ def sayable(value: Any) -> Any:
 
 
 class PartialToolUse(msgspec.Struct):
-    """A use of a tool, while it is being written."""
-
     id: str
     name: str
     arguments: str = ""
@@ -333,7 +325,6 @@ class ReplyParts:
         return Completion(usable, self.usage, left_out=left_out and f"{service} {left_out}")
 
     def _left_out(self, kept: list[Text | PartialToolUse]) -> str:
-        """The calls that are not made, and the reason."""
         calls = [
             part.name
             for part in self.parts
@@ -366,7 +357,6 @@ class ReplyParts:
 
 
 # Retrying an answer that was cut off.
-
 
 PASSING: Final = frozenset({"overloaded", "rate_limit", "server_error"})  # temporary errors
 AGAIN: Final = 3  # how often an answer is requested again after a part of it was shown
@@ -419,7 +409,6 @@ class Service:
         await self._client.close()
 
     async def _pieces(self, request: ModelRequest, answer: ReplyParts) -> AsyncGenerator[str, None]:
-        """The text of the answer as it arrives; the other parts go into `answer`."""
         try:
             async with await self._open(request) as events:
                 answer.begun = True

@@ -80,7 +80,6 @@ def _one_line(text: str) -> str:
 
 # Permissions:
 
-
 READING: Final = READS | {"Task", "SendMessage", "TaskOutput", "TodoWrite"}
 """Tools that change nothing by themselves. The calls of a subagent are checked one by one."""
 
@@ -261,7 +260,7 @@ class _PermissionCall(msgspec.Struct, frozen=True):
         paths = tuple(_absolute(path, cwd) for path in tools.paths_of(name, tool_input))
         placed = dict(tool_input)
         if name in EDITS or name in READS:  # for other tools the rules see the input unchanged
-            for key in _PATHS & tool_input.keys():
+            for key in {"file_path", "path", "notebook_path"} & tool_input.keys():
                 value = tool_input[key]
                 placed[key] = _absolute(value, cwd) if isinstance(value, str) else value
         if not paths and name in _SEARCHES:
@@ -272,7 +271,6 @@ class _PermissionCall(msgspec.Struct, frozen=True):
         return cls(name, tool_input, placed, cwd, paths, odd)
 
 
-_PATHS: Final = frozenset({"file_path", "path", "notebook_path"})
 _SEARCHES: Final = {"Glob": "pattern", "Grep": "glob", "LS": ""}
 """Tools that search the agent's folder by default, and the field that may lead them elsewhere."""
 

@@ -49,8 +49,6 @@ class Error(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ScriptedTurn(msgspec.Struct, frozen=True):
-    """One answer of the model."""
-
     text: str = ""
     calls: tuple[ScriptedCall, ...] = ()
     error: Error | None = None
@@ -149,7 +147,6 @@ def _hint(error: str) -> str:
 
 
 # A model that plays a script:
-
 
 ENDED = ScriptedTurn(text="The script has ended.")
 _PIECES = 3

@@ -45,7 +45,6 @@ class Tool(msgspec.Struct, frozen=True):
 
 # A tool's input, checked against its JSON Schema:
 
-
 ALIASES: dict[str, dict[str, str]] = {
     "Read": {"path": "file_path"},
     "Write": {"path": "file_path"},
@@ -154,7 +153,6 @@ def _mistyped(name: str, kind: str, value: object) -> ToolError:
 
 # The workspace:
 
-
 # O_PATH: a folder that may be entered but not listed is enough.
 _FOLDER = getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -251,7 +249,6 @@ def shown(path: str | os.PathLike[str]) -> str:
 
 # Read, Write and Edit:
 
-
 READ_LINES = 2000
 READ_CAP = 50_000  # characters of a file that the model gets at once
 LARGEST_FILE = 64 << 20  # bytes of a file that are read: counting gigabytes would take too long
@@ -261,7 +258,6 @@ _PIECE = 1 << 16
 
 
 async def read(workspace: Workspace, given: Input) -> str:
-    """Read text; of a long file a part."""
     path = _path(workspace, given)
     first, lines = given.get("offset", 1), given.get("limit", READ_LINES)
     with _opened(workspace, path) as file:
@@ -272,7 +268,6 @@ async def read(workspace: Workspace, given: Input) -> str:
 
 
 async def write(workspace: Workspace, given: Input) -> str:
-    """Write a whole file."""
     path = _path(workspace, given)
     content = given["content"]
     _replace(workspace, path, content.encode())
@@ -281,7 +276,6 @@ async def write(workspace: Workspace, given: Input) -> str:
 
 
 async def edit(workspace: Workspace, given: Input) -> str:
-    """Replace one string with another."""
     path = _path(workspace, given)
     old, new, everywhere = given["old_string"], given["new_string"], given.get("replace_all", False)
     if old == new:
@@ -296,7 +290,6 @@ async def edit(workspace: Workspace, given: Input) -> str:
 
 
 def _part(file: BinaryIO, first: int, lines: int) -> str:
-    """Some lines of a file, with a last line about how to read more."""
     decode = codecs.getincrementaldecoder("utf-8")("replace").decode
     text, line, last, seen = "", 1, 0, 0
     while piece := file.readline(_PIECE):  # also an endless line is read in pieces
@@ -317,7 +310,6 @@ def _part(file: BinaryIO, first: int, lines: int) -> str:
 
 
 def _replaced(data: bytes, old: str, new: str, everywhere: bool, name: str) -> tuple[bytes, int]:
-    """The new content, and the number of replacements."""
     before, after = old.encode(), new.encode()
     if b"\r\n" in data and data.count(b"\n") == data.count(b"\r\n"):
         # All its lines end with CRLF, but the model sees and writes LF.
@@ -392,7 +384,6 @@ def _explained(workspace: Workspace, path: Path, done: str) -> Iterator[None]:
 _NO_FILES = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFLNK: "a link", stat.S_IFSOCK: "a socket"}
 _FILE = {"type": "string", "minLength": 1, "description": "The file, absolute or relative to the working directory"}
 
-
 READ = spec(
     "Read",
     f"Read a text file of the workspace: {READ_LINES:,} lines or {READ_CAP:,} characters of it at once. If there is "
@@ -464,7 +455,6 @@ CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY")
 # The shell writes its folder to a file, independent of the command's descriptors and variables: at its end, and in bash
 # also at each change (outside subshells), so that no trap, `exec` or signal of the command can prevent it.
 _TELL = "{{ command pwd -P >|{file}; }} 2>/dev/null"
-_AT_END = "trap {tell} EXIT; "
 _AT_CHANGE = '{name}() {{ builtin {name} "$@" || return; ((BASH_SUBSHELL)) || {tell} || :; }}; '
 # All on one line, so that the shell's messages count the lines of the command.
 _RUN = 'eval "$(cat)" </dev/null 2>&1'
@@ -533,14 +523,13 @@ def _argv(report: Path | None) -> tuple[str, ...]:
     before = ""
     if report is not None:
         tell = _TELL.format(file=shlex.quote(str(report)))
-        before = _AT_END.format(tell=shlex.quote(tell))
+        before = f"trap {shlex.quote(tell)} EXIT; "
         if found:
             before += "".join(_AT_CHANGE.format(name=name, tell=tell) for name in ("cd", "pushd", "popd"))
     return (shell, "-c", before + _RUN, Path(shell).name)
 
 
 def _reported(report: Path) -> str:
-    """The last folder of the shell; empty if unknown."""
     try:
         # The command could replace this file: links and pipes are not followed.
         file = os.open(report, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -578,15 +567,12 @@ BASH = spec(
     description={"type": "string", "description": "What it does, in five to ten words"},
 )
 
-
 # TodoWrite:
-
 
 _MARKS: Final = {"pending": " ", "in_progress": ">", "completed": "x"}
 
 
 async def todo_write(given: Input) -> str:
-    """Write a list."""
     todos = given["todos"]
     done = sum(todo["status"] == "completed" for todo in todos)
     title = f"{done} of {len(todos)} done" if todos else "The list is empty"

@@ -15,8 +15,6 @@ from billhook.core.events import Block, Event
 
 
 class Shown(msgspec.Struct, frozen=True, tag_field="type"):
-    """One event."""
-
     @property
     def type(self) -> str:
         return str(type(self).__struct_config__.tag)
@@ -35,8 +33,6 @@ class SessionStarted(Shown, frozen=True, tag="session_started"):
 
 
 class Prompted(Shown, frozen=True, tag="prompt"):
-    """A prompt was submitted."""
-
     text: str
 
 
@@ -65,8 +61,6 @@ class ToolCalled(Shown, frozen=True, tag="tool_call"):
 
 
 class ToolEnded(Shown, frozen=True, tag="tool_result"):
-    """The result of a tool call."""
-
     tool_use_id: str
     name: str
     content: str
@@ -102,8 +96,6 @@ class VerdictShown(Shown, frozen=True, tag="verdict"):
 
 
 class NoticeShown(Shown, frozen=True, tag="notice"):
-    """A notice for the user."""
-
     text: str
 
 
@@ -129,8 +121,6 @@ Ending = Literal["done", "blocked", "stopped", "failed", "interrupted"]
 
 
 class TurnEnded(Shown, frozen=True, tag="ended"):
-    """A turn is over."""
-
     how: Ending
     """`blocked`: a hook refused the prompt; `stopped`: a hook ended the run; `failed`: the model gave no answer."""
     text: str  # the model's last text, or the reason
@@ -139,7 +129,6 @@ class TurnEnded(Shown, frozen=True, tag="ended"):
 
 
 def judged(verdict: Verdict) -> VerdictShown:
-    """The UI event of a verdict."""
     about = verdict.about
     deeds = tuple(deed for outcome in verdict.outcomes for deed in _deeds(outcome, about))
     agent = about.agent_type if about.agent_id else None

@@ -105,7 +105,6 @@ __all__ = [
     "dialect_of",
 ]  # fmt: skip
 
-
 # The canonical event for any agent's name of it. Reads the records of all agents.
 
 EVENT_NAMES: Final = LazyTable[Mapping[str, str]](AGENTS, lambda name: AGENTS[name].event_names)
@@ -138,10 +137,8 @@ def meant(agent: str) -> Mapping[str, str]:
 
 
 def canonical_event(name: str, agent: str = "") -> str:
-    """The canonical event for any agent's name, ignoring case, `_` and `-`; "" if there is none.
-
-    `agent`: the one that most likely uses it; the records of the others are only imported if it does not.
-    """
+    """The canonical event for any agent's name, ignoring case, `_` and `-`; "" if there is none. `agent`: the one that
+    most likely uses it; the records of the others are only imported if it does not."""
     plain = folded(name[:100])
     if name in EVENTS or plain in _OURS:
         return _OURS[plain]
@@ -179,7 +176,6 @@ def own_name(dialect: str, event: str) -> str:
 
 # The agent that calls a hook which was installed for Claude Code.
 
-
 OTHERS: Final = frozenset(TABLE) - {"claude"}
 """The agents that may send the same call twice, and that don't support every answer on every event."""
 _FOREIGN: Final = frozenset(
@@ -216,7 +212,6 @@ def with_sent_names(agent: str, stdin: bytes, answer: "Answer") -> "Answer":
 
 
 # Canonical payloads:
-
 
 Payload = dict[str, Any]
 
@@ -266,7 +261,6 @@ def tool_use_id(session: object, tool: str, given: object) -> str:
 
 
 def _ordered(value: object) -> object:
-    """The same value with sorted keys."""
     if isinstance(value, dict):
         return {key: _ordered(value[key]) for key in sorted(value)}
     return [_ordered(one) for one in value] if isinstance(value, list) else value

@@ -77,10 +77,8 @@ def quiet(rows: Mapping[str, Capabilities]) -> Mapping[str, Capabilities]:
 
 
 def rounded(held: str, /, **rows: str) -> dict[str, Capabilities]:
-    """The rows of an agent whose answers `downgrade` adapts: by event, the fields that are true.
-
-    `held`: the events that deliver context which other events can't carry.
-    """
+    """The rows of an agent whose answers `downgrade` adapts: by event, the fields that are true. `held`: the events
+    that deliver context which other events can't carry."""
     return {event: rounded_row(can, held, event) for event, can in rows.items()}
 
 
@@ -129,7 +127,6 @@ _USUAL: Final = (
 )
 """What guards, loggers and built-ins need; further events are written when a configured hook handles them."""
 
-
 REFUSAL_KINDS: Final = {
     "PreToolUse": "tool",
     "UserPromptSubmit": "prompt",
@@ -175,13 +172,11 @@ REFUSALS_WITH_PERMISSION: Final = (REFUSALS[0], Refusal("permission", 0, REFUSE_
 REFUSE_ANYTHING: Final = Refusal("", 0, {"continue": False, "stopReason": "@", **REFUSE}, "http")
 """A refusal for every event."""
 
-
 REFUSALS_OF_SEEDS: Final = {
     "claw": (Refusal("", 2, "@"),),
     "claw-text": (Refusal("", 2, "@"),),
     "lesson": (Refusal("tool", 1), Refusal("", 1, REFUSE)),  # elsewhere the code alone is a warning
 }
-
 
 TRUST_FIRST: Final = "{} reads a project's hooks only in trusted folders: start it there once, and trust the folder"
 
@@ -230,8 +225,7 @@ class Installed(Protocol):
     def entries(self) -> Sequence[Any]: ...
 
 
-Settings = Callable[[str], dict[str, Any]]
-"""Reads a settings file: empty if it is missing or can't be read."""
+Settings = Callable[[str], dict[str, Any]]  # Reads a settings file: empty if it is missing or can't be read.
 
 
 class TrustCheck(NamedTuple):
@@ -299,10 +293,8 @@ class Embedded(SettingsFormat):
 
 
 class InYaml(SettingsFormat):
-    """The `hooks` of a YAML file, written as JSON; other parts of the file are unchanged.
-
-    The agent starts commands without a shell, so those that `install` writes get one.
-    """
+    """The `hooks` of a YAML file, written as JSON; other parts of the file are unchanged. The agent starts commands
+    without a shell, so those that `install` writes get one."""
 
     def read(self, text: str) -> str:
         _, hooks, _ = _parted(text)
@@ -339,8 +331,6 @@ def _parted(text: str) -> tuple[str, dict[str, Any], str]:
 
 
 def _each(hooks: dict[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
-    """The hooks with changed commands."""
-
     def changed(entry: Any) -> Any:
         command = entry.get("command") if isinstance(entry, dict) else None
         return {**entry, "command": change(command)} if isinstance(command, str) else entry
@@ -401,8 +391,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     input_for: Callable[[Payload, Payload], dict[str, Any]] | None = None
     """The reverse: a rewritten input with the names of the original input."""
     reads_claude: tuple[Scope, ...] = ()  # the settings of Claude Code that it also reads
-    marks: Mapping[str, str] = _NONE
-    """Variables that it sets for its children, and its name then; empty: its title."""
+    marks: Mapping[str, str] = _NONE  # Variables that it sets for its children, and its name then; empty: its title.
     packages: tuple[tuple[str, str], ...] = ()  # the npm package of its program: scope, and name
     program_title: str = ""  # the name of its program, if that is not its title
 
@@ -466,7 +455,6 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def default_timeout(self) -> float:
-        """The agent's default timeout in seconds."""
         return self.meanings.timeout
 
     @property

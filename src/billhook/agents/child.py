@@ -27,13 +27,10 @@ _GLIMPSE = ENV_LIMIT + 8  # enough of a value to see that it is too long
 HOOK_VARIABLES = ("HOOK_EVENT", "HOOK_TOOL_NAME", "HOOK_TOOL_INPUT", "HOOK_TOOL_IS_ERROR", "HOOK_TOOL_OUTPUT")
 """The variables of seeds 000, 003 and 004: set in their dialects only."""
 
-
 _SURROGATE = pattern("[\ud800-\udfff]")
 
 
 class ChildCall(NamedTuple):
-    """The input of a child."""
-
     stdin: bytes
     env: dict[str, str]
 
@@ -157,7 +154,6 @@ _OURS = frozenset(
 _callers: dict[int, tuple[Mapping[str, str], dict[str, str]]] = {}
 _MOST_CALLERS = 64
 
-
 _inherited: dict[str, dict[Any, Any]] = {}
 
 
@@ -207,7 +203,6 @@ def _told_by_agents(response: Mapping[str, Any]) -> str:
 
 
 def is_error(event: Event) -> bool:
-    """Whether the tool failed."""
     if event.hook_event_name == "PostToolUseFailure":
         return True
     response = getattr(event, "tool_response", None) if event.hook_event_name == "PostToolUse" else None

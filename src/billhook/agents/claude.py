@@ -52,8 +52,6 @@ _CAPABILITIES: Final[Mapping[str, Capabilities]] = {
     "WorktreeRemove": row(),
 }
 
-_MANAGED: Final = "/etc/claude-code/managed-settings.json"
-
 
 def _trust(check: base.TrustCheck) -> Iterator[base.Trust]:
     agent, project = check.agent, check.project
@@ -77,7 +75,7 @@ def _switches(check: base.TrustCheck) -> Iterator[base.Trust]:
     """Files that `install` does not read: the user's local file of the project, and an organisation's settings."""
     remote = os.path.join(check.agent.home(), "remote-settings.json")  # sent by an organisation's server
     yield from check.switched_off(os.path.join(check.project, ".claude", "settings.local.json"))
-    for path in (_MANAGED, remote):
+    for path in ("/etc/claude-code/managed-settings.json", remote):
         yield from check.switched_off(path)
         if check.settings(path).get("allowManagedHooksOnly") is True:
             text = f"{path} allows only managed hooks (`allowManagedHooksOnly`)"

@@ -317,7 +317,6 @@ class AgentDialect:
         return reply if out.output is not None or not out.text else Reply(answer=self.text(event, out.text))
 
     def _heard(self, event: Event, out: Printed) -> Reply:
-        """The JSON on stdout."""
         if out.output is None:
             return Reply()
         reply = self._understood(event, out.output)

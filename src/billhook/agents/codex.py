@@ -35,13 +35,11 @@ _SPECIFIC: Final[Mapping[str, Mapping[str, str]]] = {
     "PermissionRequest": kinds("hookEventName", objects="decision"),
 }
 """By event: the fields inside `hookSpecificOutput`."""
-_NOT_BEFORE: Final = ("continue", "stopReason", "suppressOutput")
 _WORDS: Final = {"allow": Decision.ALLOW, "deny": Decision.DENY, "ask": Decision.ASK}
 
 _ONLY_A_COMMAND: Final = ("Bash", "apply_patch")
 """Tools whose rewritten input must be a `command`: Codex silently ignores all other fields."""
-_WORDS_ONLY: Final = ("description",)
-"""Fields that only describe the call and don't change the tool's action."""
+_WORDS_ONLY: Final = ("description",)  # Fields that only describe the call and don't change the tool's action.
 
 
 class _Codex(AgentDialect):
@@ -116,7 +114,7 @@ def _strictly(output: Payload, kinds: Mapping[str, str], path: str) -> Payload:
 def _as_codex_does(name: str, output: Payload, inside: Payload) -> None:
     """Raises MisreadError for an answer that Codex drops."""
     if name in ("PreToolUse", "PermissionRequest"):
-        for key in _NOT_BEFORE:
+        for key in ("continue", "stopReason", "suppressOutput"):
             if output.get(key) not in (None, key == "continue", False if key == "suppressOutput" else None):
                 raise MisreadError(f"Codex drops an answer with `{key}` on {name}")
     if "updatedInput" in inside and inside.get("permissionDecision") != "allow":
@@ -128,7 +126,6 @@ def _as_codex_does(name: str, output: Payload, inside: Payload) -> None:
 # -- its files
 
 _TIMEOUT: Final = 600
-_HOOKS: Final = "start `codex` here, type /hooks, and trust billhook's"
 
 
 def _trust(check: base.TrustCheck) -> Iterator[base.Trust]:
@@ -167,7 +164,7 @@ def _entries(one: base.Installed, said: dict[str, Any]) -> base.Trust:
         return base.Trust("ok", f"Codex trusts all {len(standing)} entries of {one.path}")
     why = " and ".join(f"{skipped.count(word)} {word}" for word in dict.fromkeys(skipped))
     text = f"Codex silently skips {len(skipped)} of {len(standing)} entries of {one.path}: {why}"
-    return base.Trust("fail", text, _HOOKS)
+    return base.Trust("fail", text, "start `codex` here, type /hooks, and trust billhook's")
 
 
 def _standing(path: str, entry: base.SettingsEntry, state: dict[str, Any]) -> str:
@@ -210,7 +207,6 @@ def trusted_hash(entry: base.SettingsEntry) -> str:
 
 
 def _beside(file: str, read: Callable[[str], bytes]) -> Iterator[str]:
-    """Facts about the second file in the same folder."""
     import tomllib
 
     path = os.path.join(os.path.dirname(file), "config.toml")

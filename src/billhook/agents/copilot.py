@@ -27,7 +27,6 @@ _RENAMED: Final = base.pairs(
     "notificationType=notification_type"
 )
 """Its names of fields, and the canonical ones; of two names for one field the first is used."""
-_CAMEL: Final = ("sessionId", "toolName", "hookName")
 _TOP: Final = kinds(
     "permissionDecision permissionDecisionReason additionalContext decision reason behavior message",
     objects="modifiedArgs modifiedResult hookSpecificOutput",
@@ -44,7 +43,7 @@ class _Copilot(AgentDialect):
     closed = "code"
 
     def read(self, payload: Payload, env: Mapping[str, str]) -> Payload:
-        camel = any(key in payload for key in _CAMEL)
+        camel = any(key in payload for key in ("sessionId", "toolName", "hookName"))
         for own, name in _RENAMED.items():
             if own in payload and name not in payload:
                 payload[name] = payload.pop(own)
@@ -88,7 +87,6 @@ class _Copilot(AgentDialect):
         return block(answer.reason)
 
     def _decided(self, event: Event, answer: Answer, rewritten: str) -> Payload:
-        """The answer for a call that waits: the decision, and a rewritten input."""
         name, said = event.hook_event_name, answer.decision.value
         output: Payload = {}
         if name == "PermissionRequest" and answer.decision is not Decision.NONE:
@@ -124,7 +122,6 @@ class _Copilot(AgentDialect):
 
 
 def _decided(event: Event, fields: Payload) -> tuple[Decision, str]:
-    """The decision in some fields, and its reason."""
     if "permissionDecision" in fields:
         decision = decision_of("permissionDecision", fields["permissionDecision"], _WORDS)
         return decision, fields.get("permissionDecisionReason", "")
@@ -153,9 +150,7 @@ def _kind(event: Event) -> str:
 
 def _with_mcp_name(payload: Payload) -> Payload:
     """Tools of MCP servers have names like `server-tool`, in a permission request `server/tool`; others have no hyphen.
-
-    A name with several hyphens is ambiguous: it is split at the last one.
-    """
+    A name with several hyphens is ambiguous: it is split at the last one."""
     called = payload.get("tool_name")
     if not isinstance(called, str) or called in AGENT.tools or called.startswith("mcp__"):
         return payload
@@ -197,7 +192,6 @@ _VARIABLES: Final = ("COPILOT_PROJECT_DIR", "COPILOT_CLI", "COPILOT_HOOK_DIR")
 
 
 def _sends(payload: Mapping[str, Any], environ: Mapping[str, str]) -> int:
-    """The event of a payload without its name."""
     if "timestamp" not in payload:
         return 0
     if "hook_event_name" not in payload:
@@ -306,7 +300,6 @@ _VSCODE_FIELDS: Final = base.pairs(
 
 
 def _vscode_payload(sent: Mapping[str, Any]) -> dict[str, Any]:
-    """The payload with Claude Code's names added."""
     known: dict[str, Any] = {"hook_event_name": sent.get("hookEventName"), "session_id": sent.get("sessionId", "")}
     tool, given = sent.get("tool_name"), sent.get("tool_input")
     if isinstance(tool, str) and tool in _VSCODE_TOOLS:
@@ -317,7 +310,6 @@ def _vscode_payload(sent: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _vscode_input(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A tool's input with canonical names added."""
     added = {ours: given[theirs] for ours, theirs in _VSCODE_FIELDS.items() if theirs in given and ours not in given}
     files = given.get("files")
     if "file_path" not in added and isinstance(files, list) and len(files) == 1 and isinstance(files[0], str):

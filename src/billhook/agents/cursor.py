@@ -257,8 +257,6 @@ _MCP_OUTPUT: Final = "(for tools of MCP servers, it replaces the output)"
 
 
 class _Part(NamedTuple):
-    """A narrower event: a part of one canonical event."""
-
     event: str
     tools: str
     row: base.Capabilities
@@ -282,9 +280,7 @@ _PARTS: Final = {
     "afterTabFileEdit": _EDITED,
 }
 
-
 _ONLY_HERE: Final = {"conversation_id", "generation_id"}  # an event with both is Cursor's
-
 
 AGENT: Final = base.Agent(
     name="cursor",

@@ -206,8 +206,7 @@ def _joined(*texts: str) -> str:
 
 # -- a rewritten output in the shape that Claude Code accepts: it silently ignores other shapes
 
-_FIXED: Final = ("type", "mode", "status")
-"""Keys whose value determines the shape of the other fields."""
+_FIXED: Final = ("type", "mode", "status")  # Keys whose value determines the shape of the other fields.
 
 
 class ShapedOutput(NamedTuple):
@@ -247,7 +246,6 @@ def _shaped(own: Any, new: Any) -> Any:
 
 
 def _with_text(own: dict[str, Any], text: str) -> Any:
-    """Text as the output of a shell, or as the content of a file."""
     if isinstance(own.get("stdout"), str):
         others: dict[str, Any] = {"stderr": "", "isImage": False}
         return {**own, "stdout": text, **{key: others[key] for key in others if key in own}}

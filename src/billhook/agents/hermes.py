@@ -6,19 +6,7 @@ From its documentation, not measured. It silently skips a hook that was not appr
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from billhook.agents.base import (
-    UNPREVENTED,
-    Agent,
-    InYaml,
-    Refusal,
-    Trust,
-    TrustCheck,
-    pairs,
-    rounded,
-    row,
-    sends_own_names,
-    with_shell,
-)
+from billhook.agents import base
 from billhook.agents.codec import AgentDialect, Payload, kinds, known, spoken
 from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings
@@ -62,34 +50,33 @@ class _Hermes(AgentDialect):
         return Answer(**said | (spoken(Decision.DENY, reason, event) if fields.get("decision") == "block" else {}))
 
 
-def _trust(check: TrustCheck) -> Iterator[Trust]:
+def _trust(check: base.TrustCheck) -> Iterator[base.Trust]:
     approvals = check.read("shell-hooks-allowlist.json").get("approvals")
     approved = [(one.get("event"), one.get("command")) for one in approvals or () if isinstance(one, dict)]
     entries = [entry for one in check.installed for entry in one.entries]
-    missing = [one for one in entries if (one.event, with_shell(one.data["command"])) not in approved]
+    missing = [one for one in entries if (one.event, base.with_shell(one.data["command"])) not in approved]
     if missing:
         text = f"Hermes silently skips {len(missing)} of {len(entries)} entries: they are not approved"
-        yield Trust("fail", text, "start `hermes` in a terminal, and approve billhook's hooks")
+        yield base.Trust("fail", text, "start `hermes` in a terminal, and approve billhook's hooks")
     elif entries:
-        yield Trust("ok", f"Hermes has approved all {len(entries)} entries")
+        yield base.Trust("ok", f"Hermes has approved all {len(entries)} entries")
 
 
-_EVENTS: Final = pairs(
+_EVENTS: Final = base.pairs(
     "PreToolUse=pre_tool_call PostToolUse=post_tool_call UserPromptSubmit=pre_llm_call SessionStart=on_session_start "
     "SessionEnd=on_session_end Stop=pre_verify SubagentStart=subagent_start SubagentStop=subagent_stop"
 )
 
 _FILE: Final = {"path": "file_path"}
 
-
-AGENT: Final = Agent(
+AGENT: Final = base.Agent(
     name="hermes",
     title="Hermes",
     meanings=Meanings(name="hermes", naming="hermes", join="\n\n", timeout=60.0),
     event_names=_EVENTS,
-    tools=pairs("terminal=Bash read_file=Read write_file=Write patch=Edit search_files=Grep web_extract=WebFetch"),
+    tools=base.pairs("terminal=Bash read_file=Read write_file=Write patch=Edit search_files=Grep web_extract=WebFetch"),
     inputs={"Read": _FILE, "Write": _FILE, "Edit": _FILE},
-    capabilities=rounded(
+    capabilities=base.rounded(
         "UserPromptSubmit",
         PreToolUse="deny ask rewrite_input",
         PostToolUse="",
@@ -100,13 +87,14 @@ AGENT: Final = Agent(
         SubagentStart="",
         SubagentStop="",
     )
-    | {"UserPromptSubmit": row("context", deny=UNPREVENTED)},
-    refusals=(Refusal("prompt subagent compact", 0, None, "client"), Refusal("")),  # only tool calls can be refused
-    sends=lambda payload, _environ: 2 * sends_own_names(_EVENTS.values(), payload),
+    | {"UserPromptSubmit": base.row("context", deny=base.UNPREVENTED)},
+    # only tool calls can be refused
+    refusals=(base.Refusal("prompt subagent compact", 0, None, "client"), base.Refusal("")),
+    sends=lambda payload, _environ: 2 * base.sends_own_names(_EVENTS.values(), payload),
     program="hermes",
     user_file=".hermes/config.yaml",
     home_variable="HERMES_HOME",
-    format=InYaml(),
+    format=base.InYaml(),
     trust=_trust,
     next_steps=(("any", "start `hermes` in a terminal, and approve billhook's hooks: it silently skips other hooks"),),
     shape="flat",

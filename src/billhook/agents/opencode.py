@@ -12,8 +12,6 @@ from billhook.core.events import Event
 
 
 class _OpenCode(AgentDialect):
-    """The format of billhook's own plugin."""
-
     specific = kinds(
         "hookEventName permissionDecision permissionDecisionReason additionalContext updatedToolOutput",
         objects="updatedInput",

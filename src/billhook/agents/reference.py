@@ -6,19 +6,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from billhook.agents.child import (
-    TOO_LONG,
-    ChildCall,
-    Written,
-    cut,
-    environment,
-    event_line,
-    evidence,
-    exits,
-    failed,
-    launch_note,
-    settled,
-)
+from billhook.agents import child
 from billhook.core import dialect_traits as rows
 from billhook.core import events, strictjson, tools
 from billhook.core.answers import NOTHING, UNSET, Answer, Decision, Exit, Reply, Status
@@ -39,7 +27,7 @@ else:
     downgrade = later("billhook.agents.downgrade")
     printing = later("billhook.agents.stdout")
 
-_SILENT = Written(exits(0), ())  # an empty answer, on every event
+_SILENT = child.Written(child.exits(0), ())  # an empty answer, on every event
 
 
 class JsonDialect(msgspec.Struct, frozen=True):
@@ -54,11 +42,11 @@ class JsonDialect(msgspec.Struct, frozen=True):
         """The events of the reference; both names are equal."""
         return {name: name for name in events.EVENTS}
 
-    def write_call(self, ctx: Context) -> ChildCall:
-        return ChildCall(event_line(ctx.event, self.meanings), environment(ctx, self.meanings))
+    def write_call(self, ctx: Context) -> child.ChildCall:
+        return child.ChildCall(child.event_line(ctx.event, self.meanings), child.environment(ctx, self.meanings))
 
     def read_exit(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
-        return evidence(self._read(event, exit), exit)
+        return child.evidence(self._read(event, exit), exit)
 
     def read_response(self, event: Event, status: int, body: bytes) -> Reply:
         """How an HTTP endpoint answered: JSON as on stdout, but a status alone never blocks and text is a failure."""
@@ -76,7 +64,7 @@ class JsonDialect(msgspec.Struct, frozen=True):
             raise ContradictionError(why)
         return event
 
-    def write_exit(self, event: Event, answer: Answer) -> Written:
+    def write_exit(self, event: Event, answer: Answer) -> child.Written:
         if answer == NOTHING:
             return _SILENT
         plain = _plain(answer)
@@ -92,19 +80,20 @@ class JsonDialect(msgspec.Struct, frozen=True):
             _written[said] = known
         return known
 
-    def _write(self, event: Event, answer: Answer) -> Written:
+    def _write(self, event: Event, answer: Answer) -> child.Written:
         if answer.stop and answer.decision is not Decision.DENY and event.hook_event_name in _WAITING:
             # `continue: false` ends the run after the call that waits for the answer, so it needs a deny, too.
             reason = answer.stop_reason or answer.reason or "a hook stopped the run"
             firm = self._write(event, replace(answer, decision=Decision.DENY, reason=reason))
-            return Written(firm.exit, ("a stop became a deny and a stop", *firm.lost))
+            return child.Written(firm.exit, ("a stop became a deny and a stop", *firm.lost))
         shaped, change = answer, ""
         if self.exit_2_blocks and answer.updated_output is not UNSET:
             shaped, change = downgrade.shape_output(event, answer)
         output, lost = answer_json.write_output(event, shaped, self.meanings)
         if change:
             lost.append(change)
-        return settled(self, event, answer, exits(0, strictjson.dumps(output) + "\n" if output else ""), lost)
+        stdout = strictjson.dumps(output) + "\n" if output else ""
+        return child.settled(self, event, answer, child.exits(0, stdout), lost)
 
     def _read(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
         if exit.start_error:
@@ -119,8 +108,8 @@ class JsonDialect(msgspec.Struct, frozen=True):
             return objection
         if readable and reply.answer.objects:
             return reply  # a complete deny counts with any exit code
-        if cut(exit) and exit.code is not None:
-            return TOO_LONG
+        if child.cut(exit) and exit.code is not None:
+            return child.TOO_LONG
         if readable and self._heard(event, exit):
             return reply  # JSON takes precedence
         if exit.code == 0:
@@ -157,7 +146,7 @@ class JsonDialect(msgspec.Struct, frozen=True):
         return replace(
             block,
             answer=replace(made, **others),
-            error=block.error or launch_note(exit),
+            error=block.error or child.launch_note(exit),
             lost=(*block.lost, *reply.lost),
         )
 
@@ -172,7 +161,7 @@ class JsonDialect(msgspec.Struct, frozen=True):
         return Reply(answer=Answer(context=text) if event.text_is_context else NOTHING)
 
     def _failed(self, event: Event, exit: Exit, answer: str = "") -> Reply:  # noqa: A002
-        reply = failed(exit, answer)
+        reply = child.failed(exit, answer)
         if self.exit_2_blocks and (event.hook_event_name, reply.status) in _NEVER_OPEN:
             return replace(reply, on_failure="deny")
         return reply
@@ -182,8 +171,7 @@ CLAUDE = JsonDialect(rows.CLAUDE)
 SPEC = JsonDialect(rows.SPEC, exit_2_blocks=False, text_is_fine=False)
 DIALECTS = {"claude": CLAUDE, "spec": SPEC}
 
-_written: dict[tuple[object, ...], Written] = {}
-"""A cache of outputs: most answers are the same few."""
+_written: dict[tuple[object, ...], child.Written] = {}  # A cache of outputs: most answers are the same few.
 
 
 def _plain(answer: Answer) -> tuple[object, ...] | None:

@@ -66,7 +66,6 @@ def _field_names() -> frozenset[str]:
 
 # -- a deny in garbage ---------------------------------------------------------------------------------------------
 
-_OBJECTIONS = frozenset({"block", "deny", "decline", "cancel"})
 _DENIES = pattern(
     r'"(?:decision|permissionDecision|permission|behavior|action)"\s*:\s*"(?:block|deny|decline|cancel)"'
     r'|"continue"\s*:\s*false|"block"\s*:\s*true'
@@ -74,20 +73,16 @@ _DENIES = pattern(
     re.IGNORECASE,
 )
 _START = pattern(r'\{\s*"')
-_BUDGET = 1 << 25
-"""The limit of a search, in characters: some thirty passes over the longest output."""
-
+_BUDGET = 1 << 25  # The limit of a search, in characters: some thirty passes over the longest output.
 
 Reading = Callable[[dict[str, Any]], Reply]
 
 
 def objection_in(exit: Exit, event: Event, meanings: Meanings, also: Reading | None = None) -> Reply | None:  # noqa: A002
     """A complete deny anywhere in output that is not one JSON document: after banners, beside or inside another
-    document, with duplicate keys, in an unusual encoding. `also`: a further reader.
-
-    Reads leniently, because a result can only make the decision stricter. Output that is too large or too deep to be
-    searched, and contains the words of a deny, is a deny.
-    """
+    document, with duplicate keys, in an unusual encoding. `also`: a further reader. Reads leniently, because a result
+    can only make the decision stricter. Output that is too large or too deep to be searched, and contains the words of
+    a deny, is a deny."""
     if b"{" not in exit.stdout:
         return None
     for text in _decoded(exit.stdout):
@@ -163,7 +158,7 @@ def _strictest(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _objects(value: Any) -> bool:
     if isinstance(value, dict):
         return any(map(_objects, value.values()))
-    return value is False or (isinstance(value, str) and value in _OBJECTIONS)
+    return value is False or (isinstance(value, str) and value in {"block", "deny", "decline", "cancel"})
 
 
 @functools.cache

@@ -20,7 +20,6 @@ from billhook.core import tools
 if TYPE_CHECKING:
     from billhook.agents.base import Agent
 
-
 LONGEST_LINE: Final = 16 << 20  # Bytes. Longer ones are skipped, and counted.
 _CHUNK: Final = 1 << 20
 _STILL_OPEN: Final = 600.0  # seconds after the last write to a transcript in which a call may still get its result
@@ -28,8 +27,6 @@ T = TypeVar("T")
 
 
 class TranscriptCall(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool call of a transcript."""
-
     id: str
     tool: str  # the agent's name of it
     input: Mapping[str, Any] = {}
@@ -42,8 +39,6 @@ class TranscriptCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallResult(msgspec.Struct, frozen=True):
-    """The result of a call."""
-
     id: str
     came: Literal["ran", "refused", "stopped"] = "ran"
     """`refused`: by the agent itself, before any hook: an unknown tool, or invalid arguments. `stopped`: by the user,
@@ -175,7 +170,6 @@ class TranscriptScan:
 
 # Claude Code: `projects/<folder>/<session>.jsonl`, and those of its subagents below.
 
-
 _LONGEST_NAME: Final = 200
 _CLAUDE_REFUSED: Final = "<tool_use_error>"
 _CLAUDE_STOPPED: Final = "[Request interrupted by user"  # the beginning of a result that is not from the tool
@@ -233,7 +227,6 @@ def _claude(project: str, is_here: Callable[[str], bool], since: float = 0.0) ->
 
 
 def _began_in(path: str) -> str:
-    """The folder in the first line that has one."""
     return next((line.cwd or "" for line in TranscriptLines(path).decoded(_CWD, b'"cwd"')), "")
 
 
@@ -279,8 +272,6 @@ def _text(content: bytes) -> str:
 
 # Codex: `sessions/<year>/<month>/<day>/rollout-<time>-<thread>.jsonl`.
 
-
-_FOLDERS: Final = ("sessions", "archived_sessions")
 _CALLS: Final = ("function_call", "custom_tool_call", "local_shell_call")
 _SHELLS: Final = ("exec_command", "shell", "shell_command", "container.exec")  # hooks get these as Bash
 _SERVICES: Final = ("web_search_call", "image_generation_call")
@@ -322,7 +313,7 @@ _FIRST: Final = msgspec.json.Decoder(_First)
 
 
 def _codex(project: str, is_here: Callable[[str], bool], since: float = 0.0) -> Iterator[TranscriptFile]:
-    for folder in _FOLDERS:
+    for folder in ("sessions", "archived_sessions"):
         for path in named(os.path.join(AGENTS["codex"].home(), folder), ".jsonl", since=since):
             meta = _meta(path)
             if meta is not None and meta.cwd and is_here(meta.cwd):
@@ -330,7 +321,6 @@ def _codex(project: str, is_here: Callable[[str], bool], since: float = 0.0) -> 
 
 
 def _meta(path: str) -> _Meta | None:
-    """The first line's data about the thread; None if there is none."""
     return next((line.payload for line in TranscriptLines(path).decoded(_FIRST, b'"session_meta"')), None)
 
 
@@ -384,7 +374,6 @@ def _shell(said: _Payload, given: Mapping[str, Any]) -> str:
 
 
 # Gemini CLI: `tmp/<project>/chats/session-<time>.jsonl`, and those of its subagents below.
-
 
 _NO_TOOL: Final = b'" not found.'  # in the result of a call to an unknown tool, for which no hook runs
 

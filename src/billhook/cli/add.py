@@ -1,4 +1,4 @@
-"""`billhook add` and `billhook remove`: add recipes to a hooks.yaml, and remove them."""
+"""`billhook add`, `remove` and `init`: write recipes and example hooks into a hooks.yaml, and approve them."""
 
 import itertools
 import os
@@ -6,26 +6,28 @@ import shlex
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
-from billhook.cli.install import diff
-from billhook.cli.install.plan import FileChange
-from billhook.cli.options import at_terminal, flag, option, refuse_agents, refuse_programs
-from billhook.cli.screen import filled, hint, name_lines, report, say, shown_path
+from billhook.agents import AGENTS
+from billhook.cli.options import agent_around, at_terminal, flag, option, refuse_agents, refuse_programs, usage
+from billhook.cli.screen import command_lines, filled, hint, name_lines, note, report, say, shown_path
 from billhook.cli.trust import agreed
 from billhook.config import edit_yaml, recipes, sources
-from billhook.config.config import Entry
+from billhook.config.config import Config, Entry
+from billhook.config.declaration import Declared, needs_consent
 from billhook.config.lint import is_note, lint
 from billhook.config.loader import load_config
 from billhook.config.notices import acknowledge, missing
 from billhook.config.recipes import Recipe
+from billhook.config.sources import FileRead
 from billhook.config.trust import approve_entry, record_trust
 from billhook.core.errors import UsageError
-from billhook.core.text import suggest, visible
+from billhook.core.text import counted, suggest, visible
 from billhook.store import files
 from billhook.store.approvals import Approvals
 
@@ -38,9 +40,7 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     return [one.name for one in recipes.shipped() if one.name.startswith(incomplete)]
 
 
-@click.command(
-    "add",
-    epilog="""\b
+@usage("""\b
 Examples:
   billhook add                                    list all recipes
   billhook add no-commits-to-main                 show it, ask, and add it
@@ -50,8 +50,7 @@ Examples:
   billhook add ./ours/guard.yaml                  a recipe of your own
   billhook add ./ours                             every recipe of a folder
 
-Exit code: 0 added, or already there; 1 not added; 2 usage, or refused.""",
-)
+Exit code: 0 added, or already there; 1 not added; 2 usage, or refused.""")
 @click.argument("names", nargs=-1, metavar="[NAME|FILE|FOLDER ...]", shell_complete=_complete)
 @option("--set", "settings", "KEY=VALUE", "Set a parameter of the recipe. May be repeated.", multiple=True)
 @flag("--user", "Add it to your own hooks.yaml, for all your projects.")
@@ -82,16 +81,13 @@ def verb(
     return max([_add(change, one, given) for one in chosen])
 
 
-@click.command(
-    "remove",
-    epilog="""\b
+@usage("""\b
 Examples:
   billhook remove no-commits-to-main
   billhook remove git-context --user
   billhook remove guard                           added from ./ours/guard.yaml
 
-Exit code: 0 removed; 1 not removed, or not found; 2 usage, or refused.""",
-)
+Exit code: 0 removed; 1 not removed, or not found; 2 usage, or refused.""")
 @click.argument("names", nargs=-1, required=True, metavar="NAME|FILE|FOLDER ...", shell_complete=_complete)
 @flag("--user", "Remove it from your own hooks.yaml.")
 @flag("--yes", "Remove it without asking. Works only in a terminal.")
@@ -114,9 +110,7 @@ def _source_of(data: bytes | None, name: str) -> str:
     return next((one for one in sources if Path(one).stem == name), name)
 
 
-# -- recipes
-
-
+# Recipes:
 def _listing(found: Sequence[Recipe], what: str) -> Iterator[str]:
     width = max(len(one.name) for one in found)
     for purpose, group in itertools.groupby(found, key=lambda one: one.purpose):
@@ -162,7 +156,6 @@ def _check_values(recipe: Recipe, given: Mapping[str, str]) -> None:
 
 
 def _text(recipe: Recipe, given: Mapping[str, str]) -> Iterator[str]:
-    """The text to add, as it would be in an empty file."""
     for key, block in recipe.sections(given).items():
         yield f"{key}:"
         yield from (f"  {line}".rstrip() for line in block.splitlines())
@@ -177,9 +170,7 @@ def _described(recipe: Recipe, given: Mapping[str, str]) -> Iterator[str]:
     yield from ("", *map(visible, _text(recipe, given)), "")
 
 
-# -- the file
-
-
+# The file:
 class RecipeFile:
     """The file to change, and whether the user agrees."""
 
@@ -279,6 +270,9 @@ def _is_there(change: RecipeFile, sections: Mapping[str, str]) -> bool:
 
 
 def _remove(change: RecipeFile, recipe: Recipe) -> int:
+    from billhook.cli.install import diff
+    from billhook.cli.install.plan import FileChange
+
     names = {*(recipes.plain(recipe.texts).get("hooks") or {})}
     there = names & edit_yaml.hooks_in(change.before, str(change.path)).keys()
     given = _added_with(change.before, recipe)
@@ -330,3 +324,116 @@ def _revoke(change: RecipeFile, names: set[str], after: bytes | None) -> None:
     change.config = load_config(builtins=False)
     record_trust("revoked", gone, change.config)
     acknowledge(change.config, [one for one in missing(change.config) if one.file == file and {*one.gates} <= names])
+
+
+# `billhook init`:
+_IGNORED = ("*.local.yaml", "*.local.yml", "*.log", "*.bak")
+_TRY = "billhook explain 'echo DEBUG=1 >> .env'"
+_INSTALL = ("billhook install claude", f"connect Claude Code (or {', '.join([*AGENTS][1:4])} ...)")
+_LIST = ("billhook list", "show all hooks in run order")
+_TRUST = ("billhook trust", "review these hooks and approve them")
+
+
+@usage(f"""\b
+Examples:
+  billhook init
+  {_TRY}
+
+Exit code: 0 written; 1 the file exists, nothing was changed;
+2 the file can't be written.""")
+@flag("--force", "Replace an existing file. The old file is kept as hooks.yaml.bak.")
+@flag("--json", "as_json", "Print the result as one line of JSON.")
+def init_verb(force: bool, as_json: bool) -> int:
+    """Write .billhook/hooks.yaml with four example hooks, and approve them.
+
+    The first hook denies changes to .env files; init prints the command that shows it. Other hook files of the project
+    stay in use and are not changed.
+    """
+    before = load_config(builtins=False)
+    path = Path(before.project, _FILE)
+    there = os.path.lexists(path)
+    if there and not force:
+        say(f"{visible(shown_path(str(path)))} already exists; nothing was changed")
+        hint("edit the file, or replace it with --force, which keeps a copy")
+        return 1
+    if there:
+        refuse_agents("--force", "would replace hooks that judge it")
+    agent = agent_around()
+    backup = _write_examples(path)
+    after = load_config(builtins=False)
+    written = [entry for entry in after.entries if entry.declared.file == str(path)]
+    if not agent:
+        how = "by `billhook init`"
+        record_trust("approved", [approve_entry(entry, after.root, how) for entry in written if entry.pending], after)
+    now, wrote = load_config(builtins=False), [entry.declared for entry in written]
+    done = {
+        "file": str(path),
+        "backup": str(backup) if backup is not None else None,
+        "hooks": [one.name for one in wrote],
+        "approved": not agent,
+        "found": [_found_data(read, hooks) for read, hooks in _others(now, path)],
+    }
+    report(as_json, _written(now, path, backup, wrote, agent), done)
+    if agent and not as_json:
+        note(f"not approved: this runs inside {agent}, and only the user can approve hooks (`billhook trust`)")
+    return 0
+
+
+def _write_examples(path: Path) -> Path | None:
+    """Write the file and a .gitignore beside it. Returns the copy of the old file, if there was one."""
+    root = path.parent.parent
+    old = files.read_bytes(path, _LARGEST, root=root)
+    backup = None
+    if old is not None:
+        backup = path.with_name(path.name + ".bak")
+        files.write_atomically(backup, old, root=root)
+    files.write_atomically(path, resources.files("billhook.config").joinpath("starter.yaml").read_bytes(), root=root)
+    ignore = path.with_name(".gitignore")
+    old_lines = (files.read_bytes(ignore, _LARGEST, root=root) or b"").decode("utf-8", "surrogateescape")
+    missing = [line for line in _IGNORED if line not in old_lines.splitlines()]
+    if missing:
+        start = old_lines if not old_lines or old_lines.endswith("\n") else old_lines + "\n"
+        text = start + "\n".join(missing) + "\n"
+        files.write_atomically(ignore, text.encode("utf-8", "surrogateescape"), root=root)
+    return backup
+
+
+def _written(config: Config, path: Path, backup: Path | None, wrote: list[Declared], agent: str) -> Iterator[str]:
+    yield f"wrote {visible(shown_path(str(path)))}{'' if agent else ' and approved its hooks'}"
+    if backup is not None:
+        yield f"  the old file is now {visible(shown_path(str(backup)))}"
+    yield from name_lines([(one.name, one.does) for one in wrote])
+    if others := _others(config, path):
+        yield from ("", "other hook files that are in use here")
+        yield from name_lines([(shown_path(read.source.path), _state_of(read, hooks)) for read, hooks in others])
+        if any(entry.pending for _, hooks in others for entry in hooks):
+            yield "  hooks that are not approved do not run; review them with `billhook trust`"
+    if not agent:
+        yield from ("", "try it: this command would be denied", f"  {_TRY}")
+    yield from ("", "next")
+    yield from command_lines([_TRUST, _INSTALL] if agent else [_INSTALL, _LIST])
+
+
+def _others(config: Config, path: Path) -> list[tuple[FileRead, list[Entry]]]:
+    """The other files that have hooks or can't be read, with their hooks."""
+    found = []
+    for read in config.sources:
+        hooks = [entry for entry in config.entries if entry.declared.file == read.source.path]
+        if read.source.path != str(path) and (hooks or not read.readable):
+            found.append((read, hooks))
+    return found
+
+
+def _found_data(read: FileRead, hooks: list[Entry]) -> dict[str, Any]:
+    pending = sum(one.pending for one in hooks)
+    return {"file": read.source.path, "layer": read.source.layer, "hooks": len(hooks), "pending": pending}
+
+
+def _state_of(read: FileRead, hooks: list[Entry]) -> str:
+    if not read.readable:
+        return "can't be read (`billhook check` shows why)"
+    waiting = sum(entry.pending for entry in hooks)
+    if not waiting:
+        return f"{counted(len(hooks), 'hook')}{'' if needs_consent(read.source.layer) else ' (yours)'}"
+    some = "" if waiting == len(hooks) else f"{waiting} "
+    return f"{counted(len(hooks), 'hook')}, {some}not approved yet"

@@ -97,8 +97,8 @@ def _watch(questions: Questions, as_json: bool) -> int:
             stamp = now
             for one in _changed(questions, states):
                 say_json(_data(one)) if as_json else say("\n".join(_lines(one)))
-                if answers and one.state == "waiting":
-                    _ask(one)
+                if answers and one.state == "waiting" and not _ask(one):
+                    return 0
         time.sleep(_INTERVAL)
 
 
@@ -110,12 +110,14 @@ def _changed(questions: Questions, states: dict[str, str]) -> Iterator[QueuedQue
             yield one
 
 
-def _ask(one: QueuedQuestion) -> None:
-    """Ask the person at the terminal; anything but a clear answer leaves the question open."""
-    say("allow? [y = allow, n = deny, Enter = later] ")
-    word = sys.stdin.readline().strip().lower()
+def _ask(one: QueuedQuestion) -> bool:
+    """Ask the person at the terminal; anything but a clear answer leaves the question open. False: end of input."""
+    say("allow? [y = allow, n = deny, Enter = later, Ctrl-D = stop]")
+    line = sys.stdin.readline()
+    word = line.strip().lower()
     if word in ("y", "yes", "n", "no"):
         _answer(one.id, word.startswith("y"), False)
+    return bool(line)
 
 
 def _lines(one: QueuedQuestion) -> Iterator[str]:

@@ -16,27 +16,23 @@ from billhook.agents.base import Agent, able
 from billhook.cli.findings import FORMATS
 from billhook.cli.install import READS_OTHERS
 from billhook.cli.install.entries import checked, ours, parse, times
-from billhook.cli.options import choice, complete_among, flag, option, words
+from billhook.cli.options import choice, complete_among, flag, option, usage, words
 from billhook.cli.screen import filled, hint, note, noting, picked, report, say, shown_path
 from billhook.config import loader, sources
 from billhook.config.builtin_hooks import guard_settings
 from billhook.config.config import Config
 from billhook.config.declaration import Declared
-from billhook.config.history import budget_of, facts, log_of
-from billhook.config.host_limits import Host, HostLimit, limits
-from billhook.config.lint import Section, is_note, lint, sections
-from billhook.config.lint.hooks import lint_log
+from billhook.config.history import budget_of, facts, lint_log, log_of
+from billhook.config.lint import is_note, lint, sections
+from billhook.config.lint.hooks import Host, HostLimit, limits
 from billhook.config.lint.matchers import lint_permissions
 from billhook.config.loader import load_config
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import Finding, counted, nearest, one_line, suggest, visible
 
+
 # `billhook check --host NAME`:
-
-
 class Hosted(msgspec.Struct, frozen=True):
-    """One agent, and the limits of hooks in it."""
-
     host: Agent
     hooks: tuple[Declared, ...]  # the examined hooks
     found: tuple[HostLimit, ...]
@@ -64,7 +60,6 @@ def hosted(host: Agent, hooks: Sequence[Declared], left: int, projects: Iterable
 
 
 def _deadlines(host: Agent, projects: Iterable[str]) -> dict[str, float]:
-    """The installed deadlines of this agent's events, in seconds."""
     canonical = {own: event for event, own in host.spellings.items()}
     found: dict[str, float] = {}
     for file in {host.file("user", ""), *(host.file("project", project) for project in projects)}:
@@ -127,8 +122,6 @@ def _data(host: Agent, limit: HostLimit) -> dict[str, object]:
 
 # `billhook check`:
 _UNREAD = ("BH101", "BH102", "BH103")  # a file could not be opened or read at all, so its content is unknown
-
-
 _EXPLAIN_HELP = "Explain a code of a finding, as in --explain BH301. Without CODE, list all codes."
 
 
@@ -137,16 +130,12 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """The findings, and the number of checked hooks and files."""
-
     findings: tuple[Finding, ...]
     hooks: int
     files: int
 
 
-@click.command(
-    "check",
-    epilog=f"""\b
+@usage(f"""\b
 Examples:
   billhook check
   billhook check --explain BH301
@@ -158,8 +147,7 @@ Examples:
 
 Exit code: 0 no findings, or only notes (BH6); 1 findings; 2 a file can't be
 read. With --host: 1 if this agent does not support something that a hook
-needs.""",
-)
+needs.""")
 @click.argument("paths", nargs=-1, metavar="[PATH ...]")
 @choice([*FORMATS], "--format", "format_", "How findings are printed.")
 @option("--select", "CODES", "Only these codes or prefixes of codes: BH3,BH506.", multiple=True)
@@ -209,7 +197,6 @@ def verb(
 
 def _for_host(name: str, paths: Sequence[str], *, as_json: bool) -> int:
     """Show the limits of hooks in one agent, or in all; the exit code."""
-
     about, unread = [], False
     for host in list(AGENTS.values()) if name == "all" else [host_named(name, "all")]:
         configs = [_loaded(path, host.name) for path in paths or (None,)]
@@ -357,7 +344,8 @@ def _explain(code: str, *, as_json: bool) -> int:
         raise UsageError(f"no code `{code}`", hint=remedy)
     chosen = [known[word]] if code else list(known.values())
     whole = ["", *_paragraphs(chosen[0].text)] if code else []
-    report(as_json, [*map(_heading, chosen), *whole], *(picked(one, "code title text") for one in chosen))
+    heads = (f"{click.style(one.code, bold=True)} {one.title}" for one in chosen)
+    report(as_json, [*heads, *whole], *(picked(one, "code title text") for one in chosen))
     if not code and not as_json:
         hint("`billhook check --explain CODE` explains one code")
     return 0
@@ -373,25 +361,18 @@ def _paragraphs(text: str) -> Iterator[str]:
             yield from (*([""] if number or place else []), *filled(paragraph, 0))
 
 
-def _heading(section: Section) -> str:
-    return f"{click.style(section.code, bold=True)} {section.title}"
-
-
 # `billhook schema`:
 _KINDS = ("hooks", "settings")
 
 
-@click.command(
-    "schema",
-    epilog="""\b
+@usage("""\b
 Examples:
   billhook schema > .billhook/hooks.schema.json
   billhook schema settings
 
 \b
 This line in hooks.yaml tells editors where the schema is:
-  # yaml-language-server: $schema=./hooks.schema.json""",
-)
+  # yaml-language-server: $schema=./hooks.schema.json""")
 @click.argument("kind", metavar="[hooks|settings]", default="hooks", shell_complete=complete_among(_KINDS))
 def schema_verb(kind: str) -> int:
     """Print the JSON Schema of hooks.yaml, or of the hooks in settings files."""

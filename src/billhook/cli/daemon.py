@@ -214,8 +214,7 @@ def status(as_json: bool) -> int:
     rows = list(_rows(found)) if found is not None else []
     width = max((len(name) for name, _ in rows), default=0)
     lines = [line for name, text in rows for line in beside(f"{name:<{width}}  ", text)]
-    lines = lines or ["the daemon is not running"]
-    report(as_json, lines, _as_data(found))
+    report(as_json, lines or ["the daemon is not running"], _as_data(found))
     return 0 if found is not None else 1
 
 
@@ -260,7 +259,6 @@ def _told_if_silent(as_json: bool) -> Iterator[None]:
 
 
 def _waiting(for_what: str) -> Callable[[], None]:
-    """A function that prints, once and after a second, what is waited for."""
     texts, end = [f"waiting for {for_what} ..."], time.monotonic() + _NOTICE
 
     def tell() -> None:

@@ -20,11 +20,10 @@ import click
 from billhook.agent.factory import open_agent
 from billhook.agent.script import Scripted
 from billhook.agent.ui_events import Show, TextDelta, TurnEnded
-from billhook.cli.agent.chat import Interrupts
-from billhook.cli.agent.screen import JsonStream, Screen, in_loop
+from billhook.cli.agent.terminal import Interrupts, JsonStream, Screen, in_loop
 from billhook.cli.events import Printer
 from billhook.cli.events.query import Filters, Logs, chosen, here
-from billhook.cli.options import flag
+from billhook.cli.options import flag, usage
 from billhook.cli.screen import filled, note, say, say_json
 from billhook.cli.signals import catch_signals
 from billhook.config.config import Config
@@ -60,7 +59,6 @@ class DemoFolder(NamedTuple):
         return load_config(self.project, layers=("project",), home=self.home)
 
     def approve(self) -> None:
-        """Approve the project's hooks, as the user would with `billhook trust`."""
         for entry in self.config().pending:
             approve_entry(entry, self.home)
 
@@ -105,7 +103,6 @@ def _copy(source: Traversable, target: Path) -> None:
 
 
 def _sweep() -> None:
-    """Remove the folders of earlier demos of the same user."""
     for over in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_OVER}"):
         with suppress(OSError):
             found = over.parent.lstat()
@@ -129,15 +126,12 @@ _HEAD: Final = (
 )
 
 
-@click.command(
-    "demo",
-    epilog="""\b
+@usage("""\b
 Examples:
   billhook demo
   billhook demo --keep
 
-Exit code: 0 everything worked, 1 something failed, 130 interrupted.""",
-)
+Exit code: 0 everything worked, 1 something failed, 130 interrupted.""")
 @flag("--json", "as_json", "Print the typed events of the run, one line of JSON each.")
 @flag("--keep", "Keep the scratch folder. By default the next demo removes it.")
 def verb(as_json: bool, keep: bool) -> int:
@@ -225,7 +219,6 @@ class _DemoReport:
         self.records = [entry.record for entry in logs.forward()]
 
     def tell(self, as_json: bool) -> int:
-        """Print it; the exit code."""
         amiss = list(self.amiss())
         if as_json:
             where = {"project": str(self.made.project), "home": str(self.made.home)}
@@ -260,8 +253,7 @@ class _DemoReport:
         all_ = "All" if len(happened) == len(LIFECYCLE) else f"{len(happened)} of the"
         text = f"{all_} {len(LIFECYCLE)} events of a session happened in {self.seconds:.1f} s: "
         yield from filled(text + ", ".join(happened), 0)
-        yield ""
-        yield click.style("A closer look", bold=True)
+        yield from ("", click.style("A closer look", bold=True))
         yield f"  cd {shlex.quote(str(self.made.project))}"
         home = shlex.quote(str(self.made.home))
         yield f"  export HOME={home} BILLHOOK_HOME={home} XDG_CONFIG_HOME={home}"

@@ -5,7 +5,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,7 @@ from billhook.core.events import EVENTS, Event
 from billhook.core.text import counted, nearest, one_line, suggest, visible
 from billhook.effects.effect import Effect
 from billhook.store.log import OutcomeRecord
-from billhook.testing.judge import Judges
-from billhook.testing.past import Considered, Judgement, Past, event_of, judged_then, look_back
+from billhook.testing.replay import Considered, Judgement, Judges, Past, event_of, judged_then, look_back
 
 _INDENT = 5
 _MOST_EFFECTS = 10
@@ -119,23 +118,19 @@ def _refuse_slips(text: str, tool: str | None, input_: str | None) -> None:
 
 def _as_data(found: explain.Explanation, everything: bool) -> dict[str, Any]:
     shown = (*found.hooks, *found.others) if everything else found.hooks
+    about = "kind scope weight certain why? via cause recursive names"
     return {
         "event": found.event.hook_event_name,
         "tool": getattr(found.event, "tool_name", None),
-        "effects": [_effect_data(effect) for effect in found.effects],
+        "effects": [{"target": effect.shown, **screen.picked(effect, about)} for effect in found.effects],
         "hooks": [_hook_data(one) for one in shown],
         "waves": found.waves,
         "other_events": [one.row.name for one in found.others if not one.silent],
-        "verdict": outlook_data(found.outlook),
-    }
-
-
-def outlook_data(outlook: explain.Outlook) -> dict[str, Any]:
-    """What is known about the verdict, as JSON."""
-    return {
-        **screen.picked(outlook, "decision certain by"),
-        "depends_on": outlook.open,
-        **screen.picked(outlook, "gates fail_open"),
+        "verdict": {
+            **screen.picked(found.outlook, "decision certain by"),
+            "depends_on": found.outlook.open,
+            **screen.picked(found.outlook, "gates fail_open"),
+        },
     }
 
 
@@ -159,22 +154,18 @@ def _screen(found: explain.Explanation, everything: bool) -> Iterator[str]:
     yield from _effects(found.effects)
     deciding = [one for one in found.hooks if not one.silent]
     for place, one in enumerate(deciding, 1):
-        yield ""
-        yield from _hook(one, place)
+        yield from ("", *_hook(one, place))
     if not deciding:
         yield from ("", f"no hook listens for {one_line(found.event.hook_event_name, 60)}")
     others = [one for one in found.others if not one.silent]
     for one in others if everything else ():
-        yield ""
-        yield from _hook(one, 0)
+        yield from ("", *_hook(one, 0))
     if others and not everything:
-        yield ""
-        yield from screen.filled(_others(others), 0)
+        yield from ("", *screen.filled(_others(others), 0))
     if silent := [one.row.name for one in found.hooks if one.silent]:
         yield ""
-        yield from _dimmed(f"built-ins that only observe: {', '.join(silent)}")
-    yield ""
-    yield from _conclusion(found)
+        yield from _styled(screen.filled(f"built-ins that only observe: {', '.join(silent)}", 0), dim=True)
+    yield from ("", *_conclusion(found))
 
 
 def _others(others: Sequence[explain.Explained]) -> str:
@@ -184,16 +175,12 @@ def _others(others: Sequence[explain.Explained]) -> str:
     return f"{counted(len(others), 'hook')} {listen} for other events: {named}{more} (--all shows them)"
 
 
-def _dimmed(text: str) -> Iterator[str]:
-    return (click.style(line, dim=True) for line in screen.filled(text, 0))
-
-
-def _bold(text: str) -> Iterator[str]:
-    return (click.style(line, bold=True) for line in screen.filled(text, 0))
+def _styled(lines: Iterable[str], **style: bool) -> Iterator[str]:
+    return (click.style(line, **style) for line in lines)
 
 
 def _title(text: str) -> Iterator[str]:
-    return (click.style(line, bold=True) for line in screen.few(screen.hanging(text, 0), 2))
+    return _styled(screen.few(screen.hanging(text, 0), 2), bold=True)
 
 
 def _effects(effects: Sequence[Effect]) -> Iterator[str]:
@@ -212,10 +199,6 @@ def _effects(effects: Sequence[Effect]) -> Iterator[str]:
         yield from screen.beside(f"     {cell:<{column}}  ", text, below=9)
     if len(effects) > _MOST_EFFECTS:
         yield f"     and {len(effects) - _MOST_EFFECTS} more (--json shows all)"
-
-
-def _effect_data(effect: Effect) -> dict[str, Any]:
-    return {"target": effect.shown, **screen.picked(effect, "kind scope weight certain why? via cause recursive names")}
 
 
 def heading(event: Event) -> str:
@@ -283,7 +266,7 @@ def _conclusion(found: explain.Explanation) -> Iterator[str]:
     if pause := pause_of(loaded(())):
         yield from screen.filled(f"{pause}: until then, denials and asks have no effect", 0)
         line = line.replace("verdict:", "verdict without the pause:", 1)
-    yield from _bold(line)
+    yield from _styled(screen.filled(line, 0), bold=True)
     if outlook.decision is Decision.DENY:
         return
     if outlook.gates:
@@ -368,8 +351,7 @@ def _past_screen(past: Past, today: Judgement) -> Iterator[str]:
     yield from screen.facts([known[0], f"{shown_time(record.time)} ({ago(record.time)})", *known[1:]], 2)
     shown = [one for one in past.hooks if not _silent(one)]
     for place, one in enumerate(shown, 1):
-        yield ""
-        yield from _considered(one, place)
+        yield from ("", *_considered(one, place))
     if not shown:
         yield from ("", "no hook listened for it" if past.record.judged else "no hook ran")
     # A gate that runs again after a rewrite is there twice.
@@ -379,14 +361,12 @@ def _past_screen(past: Past, today: Judgement) -> Iterator[str]:
     }:
         yield ""
         names = ", ".join(f"{name} ({outcome.duration_ms:.1f} ms)" for name, outcome in silent.items())
-        yield from _dimmed(f"built-ins with no objection: {names}")
-    yield ""
-    yield from _bold(f"verdict: {_decision(past)}")
+        yield from _styled(screen.filled(f"built-ins with no objection: {names}", 0), dim=True)
+    yield from ("", *_styled(screen.filled(f"verdict: {_decision(past)}", 0), bold=True))
     yield from screen.filled(f"reason: {record.reason}", 0) if record.reason else ()
     if record.failed_open and record.judged:
         yield f"{counted(record.failed_open, 'hook')} failed open"
-    yield ""
-    yield from _today(past, today)
+    yield from ("", *_today(past, today))
 
 
 def _silent(one: Considered) -> bool:

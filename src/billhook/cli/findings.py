@@ -44,20 +44,10 @@ def _one_line(text: str) -> str:
     return visible(text.replace("\\\n", "\\\\n").replace("\n", "\\n").replace("\t", "\\t"))
 
 
-def as_json_lines(findings: Sequence[Finding], hooks: int, files: int) -> str:
-    """One JSON object for each."""
-    return "\n".join(strictjson.dumps(finding_data(one)) for one in findings)
-
-
 def finding_data(one: Finding) -> dict[str, object]:
     """A finding for programs."""
     data = picked(one, "code message file line? column? hint? hook? note")
     return {**data, "file": shown_path(one.file, home=False) or None, "note": is_note(one)}
-
-
-def as_annotations(findings: Sequence[Finding], hooks: int, files: int) -> str:
-    """Annotations for a GitHub workflow."""
-    return "\n".join(map(annotation, findings))
 
 
 def annotation(one: Finding) -> str:
@@ -123,4 +113,9 @@ def _result(finding: Finding, index: int) -> dict[str, object]:
     return result
 
 
-FORMATS: dict[str, Format] = {"text": as_text, "json": as_json_lines, "github": as_annotations, "sarif": as_sarif}
+FORMATS: dict[str, Format] = {
+    "text": as_text,
+    "json": lambda findings, hooks, files: "\n".join(strictjson.dumps(finding_data(one)) for one in findings),
+    "github": lambda findings, hooks, files: "\n".join(map(annotation, findings)),
+    "sarif": as_sarif,
+}

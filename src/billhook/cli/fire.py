@@ -12,7 +12,7 @@ import msgspec
 from click.core import ParameterSource
 
 from billhook.agents import DIALECTS, others
-from billhook.cli.options import choice, complete_among, flag, json_of, option, seconds, text_of, tool_options
+from billhook.cli.options import choice, complete_among, flag, json_of, option, seconds, text_of, tool_options, usage
 from billhook.cli.screen import hint, not_written, note, say, unreadable, verdict_text, with_shown_paths
 from billhook.cli.signals import catch_signals, fire
 from billhook.config import loader
@@ -203,7 +203,6 @@ def _samples(name: str, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _own_fields(name: str) -> list[str]:
-    """The fields of an event that not every event has."""
     base = {*Event.__struct_fields__}
     return [
         field.name
@@ -213,9 +212,7 @@ def _own_fields(name: str) -> list[str]:
 
 
 # `billhook fire`:
-@click.command(
-    "fire",
-    epilog="""\b
+@usage("""\b
 Examples:
   billhook fire PreToolUse --tool Bash --input '{"command": "git push --force"}'
   billhook fire PreToolUse --tool Bash --input '{"command": "ls"}' --run ./guard.sh
@@ -224,8 +221,7 @@ Examples:
   billhook fire --from 12                      an event of the log again
   billhook fire --event @event.json --exec './guard.py --strict' --on-failure deny
 
-Exit code: 0 no objection or allowed, 1 denied or asked, 2 usage or broken input.""",
-)
+Exit code: 0 no objection or allowed, 1 denied or asked, 2 usage or broken input.""")
 @click.argument("event", required=False, metavar="[EVENT]", shell_complete=complete_among(EVENTS))
 @tool_options
 @option("--output", "JSON|TEXT|@FILE", "The result of the tool, or its error.")

@@ -1,4 +1,7 @@
-"""The verbs as a click group: imports the module of a verb when it is used, and formats all errors alike."""
+"""The verbs as a click group: imports the module of a verb when it is used, and formats all errors alike.
+
+Also `billhook completion`, which describes this group to a shell.
+"""
 
 import difflib
 import errno
@@ -10,7 +13,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, get_completion_class
 
 from billhook import __version__
 from billhook.cli.main import GROUPS, HIDDEN, VERBS
@@ -23,7 +26,7 @@ _UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 _EXTRA = re.compile(r"Got unexpected extra arguments? \((.*)\)", re.DOTALL)
 _AS_PROMPT = "a prompt needs -p, as in: billhook agent -p 'Fix the tests'"
-
+_COMPLETING = "_BILLHOOK_COMPLETE"  # the variable in which a completion script tells what to complete
 
 _MEANT = {
     "init": "new create setup start",
@@ -87,13 +90,13 @@ class LazyCommands(click.Group):
 class Verbs(LazyCommands):
     lines, hidden_lines, package = VERBS, HIDDEN, "billhook.cli"
     modules: ClassVar = {
+        "completion": "group",
         "rule": "check",
         "schema": "check",
         "log": "events",
         "uninstall": "install",
-        "remove": "add",
-        "promote": "shadow",
-        **dict.fromkeys(("allow-once", "pause", "resume"), "override"),
+        **dict.fromkeys(("init", "remove"), "add"),
+        **dict.fromkeys(("allow-once", "pause", "resume", "shadow", "promote"), "override"),
     }
 
     def resolve_command(
@@ -166,7 +169,7 @@ def run() -> None:
             sys.stdout.flush()
     except SystemExit as ended:
         # Click exits so after a completion, and with 1 when the reader of our output has closed the pipe.
-        code = ended.code if "_BILLHOOK_COMPLETE" in os.environ else 0
+        code = ended.code if _COMPLETING in os.environ else 0
     except (click.ClickException, BillhookError) as error:
         say(error_text(_with_hint(error)), err=True)
         code = 2
@@ -203,3 +206,34 @@ def _with_hint(error: click.ClickException | BillhookError) -> BillhookError:
         remedy = _AS_PROMPT if verb == "agent" else f"`{path} --help` shows the usage"
         return UsageError(f"unexpected argument `{extra[1]}`", hint=remedy)
     return UsageError(message[:1].lower() + message[1:], hint=f"`{path} --help` shows the usage")
+
+
+# `billhook completion`:
+SHELLS = ("bash", "zsh", "fish")
+
+
+def _shells(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [shell for shell in SHELLS if shell.startswith(incomplete)]
+
+
+@click.command(
+    "completion",
+    epilog="""\b
+Add one line to the profile of your shell, then open a new shell:
+  bash  ~/.bashrc                   eval "$(billhook completion bash)"
+  zsh   ~/.zshrc, after compinit    eval "$(billhook completion zsh)"
+  fish  ~/.config/fish/config.fish  billhook completion fish | source
+
+Exit code: 0 printed, 2 unknown shell.""",
+)
+@click.argument("shell", metavar="bash|zsh|fish", shell_complete=_shells)
+def completion_verb(shell: str) -> int:
+    """Print the completion script for a shell: commands, options and their values.
+
+    bash must be 4.4 or newer.
+    """
+    found = get_completion_class(shell) if shell in SHELLS else None
+    if found is None:
+        raise UsageError(f"no completion for `{shell}`", hint=suggest(shell, SHELLS))
+    say(found(billhook, {}, "billhook", _COMPLETING).source().rstrip("\n"), whole=True)
+    return 0

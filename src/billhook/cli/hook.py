@@ -44,7 +44,6 @@ def all_of(descriptor: int) -> bytes:
 
 
 def _ready(descriptor: int, seconds: float | None) -> bool:
-    """Whether data, or the end of the input, comes within this time."""
     import select
 
     if os.name == "nt":  # select only works for sockets there

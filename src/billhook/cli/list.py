@@ -7,24 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from billhook.agents import AGENTS
-from billhook.cli.options import checked_event, config_option, flag, loaded, option
-from billhook.cli.screen import (
-    beside,
-    cut,
-    facts,
-    few,
-    filled,
-    first_problem,
-    hint,
-    name_column,
-    noting,
-    picked,
-    say,
-    say_json,
-    shown_name,
-    shown_path,
-    width,
-)
+from billhook.cli import screen
+from billhook.cli.options import checked_event, config_option, flag, loaded, option, usage
 from billhook.cli.times import ago
 from billhook.config import loader, sources
 from billhook.config.config import Config, HookRow, as_data, rows
@@ -37,26 +21,22 @@ from billhook.core.text import counted, one_line
 
 if TYPE_CHECKING:
     from billhook.agents.base import Agent
-    from billhook.cli.doctor.hooks import PluginHook
+    from billhook.cli.doctor.checks import PluginHook
 
-_LONGEST_NAME = 28
+_LONGEST_NAME = 28  # longer ones have a separate line
 _LONGEST_FACT = 70
-_LONGEST_HINT = 300
 _INDENT = 5
 _WAITING = ("new", "changed")
 _DEFAULT_FORMAT = next(iter(AGENTS))  # of hooks in a hooks.yaml; it is not shown
 _OBSERVERS = "Built-ins that only observe"
 
 
-@click.command(
-    "list",
-    epilog=f"""\b
+@usage(f"""\b
 Examples:
   billhook list
   billhook list --event PreToolUse
   billhook list --host {[*AGENTS][2]}
-  billhook list --json | jq -r 'select(.trust == "not approved") | .source'""",
-)
+  billhook list --json | jq -r 'select(.trust == "not approved") | .source'""")
 @option("--event", "EVENT", "Show only the hooks that listen for this event.")
 @option("--host", "NAME", f"Show what applies in this agent: {', '.join([*AGENTS][:3])} ...")
 @config_option
@@ -79,38 +59,36 @@ def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json:
     fired = _fired(config, found)
     plugins: list[PluginHook] = []
     if agent is None or agent.name == "claude":
-        from billhook.cli.doctor.hooks import plugin_hooks
+        from billhook.cli.doctor.checks import plugin_hooks
 
         plugins = [one for one in plugin_hooks(config.project) if not wanted or wanted in one.declared.events]
     if as_json:
-        say_json(*(_as_data(row, config, agent, fired) for row in found), *map(_plugin_data, plugins))
+        screen.say_json(*(_as_data(row, config, agent, fired) for row in found), *map(_plugin_data, plugins))
         return 0
     if agent is not None and config.entries:
-        say(f"what applies in {agent.title}\n")
+        screen.say(f"what applies in {agent.title}\n")
     lines = _screen(config, found, wanted, fired, agent) if config.entries else _empty(config, found)
-    say("\n".join([*lines, *_plugin_lines(plugins)]))
+    screen.say("\n".join([*lines, *_plugin_lines(plugins)]))
     if not config.sources:
-        hint("`billhook init` writes a first file with hooks")
+        screen.hint("`billhook init` writes a first file with hooks")
     _hints(config)
     return 0
 
 
 def _plugin_lines(plugins: "Sequence[PluginHook]") -> Iterator[str]:
     if plugins:
-        yield ""
-        yield click.style("Hooks of Claude Code plugins, run by Claude Code itself", bold=True)
-    column = _column(one.declared.name for one in plugins)
+        yield from ("", click.style("Hooks of Claude Code plugins, run by Claude Code itself", bold=True))
+    column = min(_LONGEST_NAME, screen.name_column((one.declared.name for one in plugins), 7))
     for one in plugins:
         declared = one.declared
-        about = facts_of(picked(declared, "events match"), "events match")
-        yield from _dimmed(
-            shown_name(declared.name), declared.does, [*about, one.plugin, shown_path(declared.place)], column
-        )
+        about = facts_of(screen.picked(declared, "events match"), "events match")
+        where = [one.plugin, screen.shown_path(declared.place)]
+        yield from _dimmed(declared.name, declared.does, [*about, *where], column)
 
 
 def _plugin_data(one: "PluginHook") -> dict[str, object]:
     declared = one.declared
-    about = {**picked(declared, "events match"), "what": declared.does, "source": declared.place}
+    about = {**screen.picked(declared, "events match"), "what": declared.does, "source": declared.place}
     status = {"state": "elsewhere", "why": "run by Claude Code itself", "effect": "nothing"}
     return {"name": declared.name, "plugin": one.plugin, **about, **status}
 
@@ -129,13 +107,12 @@ def _as_data(row: HookRow, config: Config, agent: "Agent | None", fired: LastFir
 
 
 def _never_fires(row: HookRow, agent: "Agent | None") -> bool:
-    """Whether the agent has none of the hook's events."""
     return agent is not None and bool(row.events) and not any(event in agent.spellings for event in row.events)
 
 
 def _fired(config: Config, found: Iterable[HookRow]) -> LastFired | None:
     """When these hooks last ran; None without a log."""
-    with noting("can't determine when hooks last ran"):
+    with screen.noting("can't determine when hooks last ran"):
         names = [row.name for row in found if row.effect != "nothing"]
         if (log := log_of(config)) is not None:
             fired = last_fired(log, config.project, names, known_as=KnownAs(rows(config), Path(config.root)))
@@ -161,7 +138,7 @@ _FACTS: dict[str, Callable[[Any], str]] = {
     "shadow": lambda _: "shadow: it decides nothing",
     "approve": lambda _: "approve: queue",
     "trust": str,
-    "source": shown_path,
+    "source": screen.shown_path,
 }
 _EMPTY: tuple[Any, ...] = (None, "", False, (), [])
 
@@ -179,15 +156,15 @@ def facts_of(row: HookRow | Mapping[str, Any], names: str) -> Iterator[str]:
 def _screen(
     config: Config, found: Sequence[HookRow], wanted: str, fired: LastFired | None, agent: "Agent | None" = None
 ) -> Iterator[str]:
-    column = _column(row.name for row in found)
+    column = min(_LONGEST_NAME, screen.name_column((row.name for row in found), 7))
     groups = [(event, rows_) for event, rows_ in _by_event(found, wanted, agent) if rows_]
     for place, (title, rows_) in enumerate(groups):
         yield from ("",) if place else ()
-        yield click.style(one_line(title, width()), bold=True)
+        yield click.style(one_line(title, screen.width()), bold=True)
         for number, row in enumerate(rows_, 1):
             idle = row.effect == "nothing" or _never_fires(row, agent)
             if row.state == "elsewhere":
-                yield from _dimmed(shown_name(row.name), row.what, [*facts_of(row, "events source"), row.why], column)
+                yield from _dimmed(row.name, row.what, [*facts_of(row, "events source"), row.why], column)
                 continue
             yield from _hook(row, config.project, None if idle else number, column, fired, brief=title == _OBSERVERS)
     if not groups:
@@ -215,19 +192,12 @@ def _by_event(found: Sequence[HookRow], wanted: str, agent: "Agent | None") -> I
 
 
 def _called(event: str, agent: "Agent | None") -> str:
-    """The event, with the agent's name for it."""
     own = agent.spellings.get(event, event) if agent is not None else event
     return event if own == event else f"{event} ({own})"
 
 
-def _column(names: Iterable[str]) -> int:
-    """The width of a column of names. Longer ones have a separate line."""
-    return min(_LONGEST_NAME, name_column(names, 7))
-
-
 def _dimmed(name: str, what: str, about: Sequence[str], column: int) -> Iterator[str]:
-    """A hook that the agent runs itself."""
-    lines = (*_headed("   - ", name, what, column), *facts(about, _INDENT))
+    lines = (*_headed("   - ", screen.shown_name(name), what, column), *screen.facts(about, _INDENT))
     yield from (click.style(line, dim=True) for line in lines)
 
 
@@ -236,14 +206,14 @@ def _headed(number: str, name: str, what: str, column: int) -> list[str]:
     head = f"{number}{name}{' ' * (column - len(click.unstyle(name)))}  "
     most = column + 7
     above = len(click.unstyle(head)) > most
-    short = " ".join(cut(word, width() - (_INDENT if above else most)) for word in what.split())
-    return few(beside(head, short, below=_INDENT, most=most), 3 + above)
+    short = " ".join(screen.cut(word, screen.width() - (_INDENT if above else most)) for word in what.split())
+    return screen.few(screen.beside(head, short, below=_INDENT, most=most), 3 + above)
 
 
 def _hook(
     row: HookRow, project: str, number: int | None, column: int, fired: LastFired | None, *, brief: bool
 ) -> Iterator[str]:
-    yield from _headed(f"  {number or '-':>2} ", click.style(shown_name(row.name), fg="cyan"), row.what, column)
+    yield from _headed(f"  {number or '-':>2} ", click.style(screen.shown_name(row.name), fg="cyan"), row.what, column)
     if brief:
         return
     events, priority = "events" if number is None else "", "priority" if row.priority != 100 else ""
@@ -258,37 +228,36 @@ def _hook(
     if fired is not None and row.effect != "nothing":
         never = "never ran" if fired.complete else f"did not run in the last {fired.events:,} events"
         about.append(f"last ran {ago(fired.times[row.name])}" if row.name in fired.times else never)
-    yield from facts(about, _INDENT)
+    yield from screen.facts(about, _INDENT)
     text, colour = "", "yellow"
     if row.effect == "blocks":
         text, colour = f"blocks the events that it would judge: {row.why}", "red"
     elif row.why and (row.state != "new" or row.broken):
         text = row.broken or row.why
-    yield from (click.style(line, fg=colour) for line in (filled(text, _INDENT) if text else ()))
+    yield from (click.style(line, fg=colour) for line in (screen.filled(text, _INDENT) if text else ()))
 
 
 def _hints(config: Config) -> None:
     if pause := pause_of(config):
-        hint(f"{pause}: denials and asks have no effect; `billhook resume` ends it")
+        screen.hint(f"{pause}: denials and asks have no effect; `billhook resume` ends it")
     if config.pending:
-        hint(f"{counted(len(config.pending), 'hook')} not approved yet: review with `billhook trust`")
+        screen.hint(f"{counted(len(config.pending), 'hook')} not approved yet: review with `billhook trust`")
     if waiting := config.permissions.pending:
         names = ", ".join(one.shown for one in waiting)
-        hint(one_line(f"{names}: the rules have no effect until you approve them (`billhook trust`)", _LONGEST_HINT))
-    if where := first_problem(config.problems):
-        hint(f"fix {where} first; `billhook check` shows all problems")
+        text = f"{names}: the rules have no effect until you approve them (`billhook trust`)"
+        screen.hint(one_line(text, 300))
+    if where := screen.first_problem(config.problems):
+        screen.hint(f"fix {where} first; `billhook check` shows all problems")
 
 
 def _empty(config: Config, found: Iterable[HookRow]) -> Iterator[str]:
-    yield f"no hooks are configured for {one_line(shown_path(config.project, here=False), 200)}"
-    yield ""
-    yield from _looked_in(config)
+    yield f"no hooks are configured for {one_line(screen.shown_path(config.project, here=False), 200)}"
+    yield from ("", *_looked_in(config))
     if built_in := [row.name for row in found if row.layer == "built-in"]:
         yield from ("", f"built-ins: {', '.join(built_in)}")
 
 
 def _looked_in(config: Config) -> Iterator[str]:
-    """The places of hook files, and which of them exist."""
     there = {read.source.path: " (no hooks)" if read.readable else " (can't be read)" for read in config.sources}
     places: list[tuple[str, list[str]]] = [
         ("project", [f"{config.project}/{name}" for name in sources.PROJECT_FILES]),
@@ -299,4 +268,5 @@ def _looked_in(config: Config) -> Iterator[str]:
     yield "looked in:"
     for layer, files in places:
         shown = [file for file in files if file in there or not file.endswith(".yml")]
-        yield from beside(f"  {layer:<9}", ", ".join(shown_path(file) + there.get(file, "") for file in shown))
+        found = ", ".join(screen.shown_path(file) + there.get(file, "") for file in shown)
+        yield from screen.beside(f"  {layer:<9}", found)

@@ -5,7 +5,8 @@ number for a signal (130 for Ctrl-C). `billhook hook` exits as its agent expects
 """
 
 import sys
-from typing import NoReturn
+from types import ModuleType
+from typing import Any, NoReturn
 
 GROUPS: dict[str, dict[str, str]] = {
     "Start": {
@@ -65,8 +66,6 @@ def _answer_as_hook(argv: list[str]) -> NoReturn:
     import gc
 
     gc.disable()  # the process ends soon, and needs everything until then
-    from billhook.cli.fast_import import import_lightly
-
     import_lightly()
     from billhook.cli.hook import main as answer
 
@@ -88,6 +87,86 @@ def _end(code: int) -> NoReturn:
         except (AttributeError, OSError, ValueError):  # the stream is closed, or its reader is gone
             pass
     os._exit(code & 0xFF)
+
+
+def import_lightly() -> None:
+    """Import pathlib, and msgspec without its dependencies for types that no event has.
+
+    Half of a hook's start-up would be indirect imports: typing_extensions, which repeats `typing`; JSON Schema; a
+    second `datetime` in Python; `uuid` and `decimal` for values that JSON does not have. Those that are used later are
+    imported then. The stand-ins are removed afterwards, and no module is changed. Only a process that is just a hook
+    calls this: no other code runs in it.
+    """
+    if "msgspec" in sys.modules:
+        return
+    stand_ins = {name: module for name, module in _stand_ins().items() if name not in sys.modules}
+    sys.modules.update(stand_ins)  # type: ignore[arg-type]  # None means: no such module
+    try:
+        import pathlib  # noqa: F401
+
+        import msgspec  # noqa: F401
+    except Exception:  # another version needs more: import it the usual way
+        for name in [name for name in sys.modules if name == "pathlib" or name.partition(".")[0] == "msgspec"]:
+            del sys.modules[name]
+    finally:
+        for name, module in stand_ins.items():
+            if sys.modules.get(name, module) is module:
+                sys.modules.pop(name, None)
+
+
+def _stand_ins() -> dict[str, ModuleType | None]:
+    return {
+        "typing_extensions": None,
+        "uuid": _module("uuid", UUID=_Nothing, SafeUUID=_Nothing),
+        "decimal": _module("decimal", Decimal=_Nothing),
+        "datetime": _datetime(),
+        "urllib.parse": _module("urllib.parse", quote_from_bytes=_later("urllib.parse", "quote_from_bytes")),
+        **{name: _LazyModule(name) for name in ("msgspec.inspect", "msgspec.toml", "msgspec.yaml")},
+        "msgspec._json_schema": _module(
+            "msgspec._json_schema",
+            schema=_later("msgspec._json_schema", "schema"),
+            schema_components=_later("msgspec._json_schema", "schema_components"),
+        ),
+    }
+
+
+def _module(name: str, **names: Any) -> ModuleType:
+    module = ModuleType(name)
+    module.__dict__.update(names)
+    return module
+
+
+def _datetime() -> ModuleType | None:
+    import importlib
+
+    try:
+        return importlib.import_module("_datetime")
+    except ImportError:
+        return importlib.import_module("datetime")
+
+
+class _Nothing:
+    unknown = None
+
+
+def _later(module: str, name: str) -> Any:
+    """A function that imports itself when it is called."""
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        import importlib
+
+        return getattr(importlib.import_module(module), name)(*arguments, **named)
+
+    return call
+
+
+class _LazyModule(ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        import importlib
+
+        return getattr(importlib.import_module(self.__name__), name)
 
 
 if __name__ == "__main__":

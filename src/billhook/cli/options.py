@@ -93,7 +93,6 @@ def agent_of(argv: Sequence[str]) -> str:
 
 
 def _script(words: list[str]) -> tuple[str, list[str]]:
-    """The script of an interpreter, and its arguments."""
     while words:
         word = words.pop(0)
         if word == "-m" and words:
@@ -141,6 +140,11 @@ _QUOTING = {
     "--input": 'quote it for the shell, as in --input \'{"command": "ls"}\'',
     "--event": 'quote it for the shell, as in --event \'{"hook_event_name": "Stop"}\'',
 }
+
+
+def usage(epilog: str) -> Callable[[Verb], click.Command]:
+    """Makes a verb of a function: its docstring is its help, with this text (examples, exit codes) at the end."""
+    return click.command(epilog=epilog)
 
 
 def flag(*declared: str) -> Callable[[Verb], Verb]:

@@ -11,30 +11,16 @@ import click
 from billhook.agents import AGENTS
 from billhook.agents.base import Agent
 from billhook.agents.transcripts import PastCall, TranscriptScan
-from billhook.cli import times
-from billhook.cli.events import query
-from billhook.cli.events.table import about
+from billhook.cli import screen, times
+from billhook.cli.events import about, query
 from billhook.cli.options import choice, complete_among, flag, option, words
-from billhook.cli.screen import (
-    beside,
-    coloured,
-    cut,
-    filled,
-    hanging,
-    hint,
-    picked,
-    progress,
-    report,
-    width,
-    with_shown_paths,
-)
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, suggest
 from billhook.store.files import StoreError
 from billhook.store.log import Record, Wanted
 from billhook.store.log.reader import LogReader
 from billhook.testing import replay
-from billhook.testing.judge import Judges
+from billhook.testing.replay import Judges
 
 FAIL_ON: Final = ("denied", "changed", "never")
 _ALL: Final = "all"
@@ -110,7 +96,7 @@ def verb(
         ids = query.meant(sessions, here).get(here.project, frozenset()) if sessions else None
         begin = None if judges.of(here.project, "").remembers else since  # hooks may depend on earlier events
         wanted = Wanted(sessions=ids, project=here.project, since=begin, until=until)
-        with progress("the log") as tick:
+        with screen.progress("the log") as tick:
             found = replay.replay(_log_records(here.reader(), wanted, tick), judges, since or "")
     else:
         first = since or times.written(datetime.now(UTC) - timedelta(days=_DAYS))
@@ -119,15 +105,15 @@ def verb(
             in_time = until is None or one.call.time <= until
             return in_time and (not sessions or one.call.session.startswith(sessions))
 
-        with progress("calls") as tick:
+        with screen.progress("calls") as tick:
             calls = _transcript_records(_agents(transcripts), here.project, first, wants, tick)
             found = replay.replay(calls, judges)
-    view = ReplayScreen(
-        found, since, rules, "calls" if transcripts else "events", judges.of(here.project, "").unapproved
-    )
-    report(as_json, view.lines(), view.data())
+    what = "calls" if transcripts else "events"
+    view = ReplayScreen(found, since, rules, what, judges.of(here.project, "").unapproved)
+    screen.report(as_json, view.lines(), view.data())
     if not found.events and not as_json:
-        hint("`billhook events list` shows the sessions" if transcripts is None else "--since 90d goes back further")
+        more = "`billhook events list` shows the sessions" if transcripts is None else "--since 90d goes back further"
+        screen.hint(more)
     failed = found.kinds["denied"] if fail_on == "denied" else found.different
     return int(bool(failed) and fail_on != "never")
 
@@ -140,9 +126,7 @@ def _agents(text: str) -> list[Agent]:
     return [AGENTS[name] for name in names]
 
 
-# -- the past
-
-
+# The past:
 def _log_records(reader: LogReader, wanted: Wanted, tick: Callable[[int, int], None]) -> Iterator[Record]:
     """The records of the log, with their side files; without its input a record is unknown."""
     done, total = 0, reader.bytes
@@ -174,12 +158,8 @@ def _transcript_records(
                 yield replay.record_of(one, agent, project)
 
 
-# -- the screen
-
-
+# The screen:
 class ReplayScreen:
-    """The result for people and for programs."""
-
     def __init__(
         self, found: replay.Replayed, since: str | None, rules: str | None, what: str, unapproved: Sequence[str]
     ) -> None:
@@ -198,23 +178,23 @@ class ReplayScreen:
         if self.found.unknown:
             yield click.style("unknown", bold=True)
             for why, group in sorted(self.found.unknowns.items(), key=lambda one: -one[1].count):
-                yield from (*beside(f"  {group.count:>6,}  ", why), *self._examples(group))
+                yield from (*screen.beside(f"  {group.count:>6,}  ", why), *self._examples(group))
             yield ""
         if self.unapproved:
-            yield from filled(f"counted although they are not approved: {', '.join(self.unapproved)}", 0)
-        yield from filled(self.summary, 0)
+            yield from screen.filled(f"counted although they are not approved: {', '.join(self.unapproved)}", 0)
+        yield from screen.filled(self.summary, 0)
 
     def _examples(self, group: replay.Examples, *, reasons: bool = False) -> Iterator[str]:
         for one in group.first:
             head = f"    {times.shown_time(one.record.time)}  "
             tail = f"  {self._change(one.then.word, one.now.word)}" if reasons else ""
-            call, room = with_shown_paths(self._call(one.record)), width() - len(head) - len(tail)
+            call, room = screen.with_shown_paths(self._call(one.record)), screen.width() - len(head) - len(tail)
             if room < 30:  # the call is below its time
-                yield f"{head}{coloured(tail.strip(), one.now.word)}".rstrip()
-                yield from hanging(cut(call, 2 * width()), 6)
+                yield f"{head}{screen.coloured(tail.strip(), one.now.word)}".rstrip()
+                yield from screen.hanging(screen.cut(call, 2 * screen.width()), 6)
             else:
-                yield f"{head}{cut(call, room)}{coloured(tail, one.now.word)}"
-            yield from hanging(self._redacted(one.now.reason), 6) if reasons and one.now.reason else ()
+                yield f"{head}{screen.cut(call, room)}{screen.coloured(tail, one.now.word)}"
+            yield from screen.hanging(self._redacted(one.now.reason), 6) if reasons and one.now.reason else ()
 
     def _change(self, then: str, now: str) -> str:
         """`none -> deny`; of transcripts only what would be decided."""
@@ -246,7 +226,7 @@ class ReplayScreen:
             "since": self.since or None,
             "rules": self.rules,
             "source": "log" if self.what == "events" else "transcripts",
-            **picked(found, "events different unknown stopped"),
+            **screen.picked(found, "events different unknown stopped"),
             **{kind.replace(" ", "_"): found.kinds[kind] for kind in _KINDS},
             "not_approved": list(self.unapproved),
             "hooks": [
@@ -265,7 +245,7 @@ class ReplayScreen:
     def _shown(self, group: replay.Examples) -> list[dict[str, Any]]:
         return [
             {
-                **picked(one.record, "id time session_id event tool"),
+                **screen.picked(one.record, "id time session_id event tool"),
                 "agent": one.record.host,
                 "call": self._call(one.record),
                 "then": one.then.word,
@@ -280,7 +260,4 @@ def shown_call(record: Record) -> str:
     """What an event is about, in one line, without secrets: transcripts contain them."""
     from billhook.store.redaction import Redactor
 
-    return Redactor().text(about(record))[:_LONGEST]
-
-
-_LONGEST: Final = 300
+    return Redactor().text(about(record))[:300]

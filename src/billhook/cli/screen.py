@@ -276,7 +276,6 @@ def cells(text: str) -> int:
 
 
 # Messages and verdicts:
-_LEFT_OUT = ("built-in", Status.SKIPPED)
 _WIDTH = 60  # columns of a title
 _SHOW_LONGEST = 2000  # characters of one text on the screen; further ones are counted
 
@@ -301,7 +300,6 @@ def say(text: str, *, err: bool = False, whole: bool = False) -> None:
 
 
 def say_json(*values: Any) -> None:
-    """Print each record or value as one line of JSON."""
     for value in values:
         say(strictjson.dumps(msgspec.to_builtins(value)), whole=True)
 
@@ -321,7 +319,6 @@ def picked(one: Any, names: str) -> dict[str, Any]:
 
 
 def hint(text: str) -> None:
-    """Print a hint on standard error."""
     say(f"\nhint: {text}", err=True)
 
 
@@ -354,7 +351,6 @@ def not_written(error: OSError) -> None:
 
 
 def note(text: str) -> None:
-    """Print something else that the user should know."""
     say(f"note: {visible(text)}", err=True)
 
 
@@ -377,8 +373,8 @@ def verdict_text(verdict: Verdict, titles: dict[str, str], unmet: Mapping[str, s
     was skipped for it."""
     tool = getattr(verdict.about, "tool_name", "")
     lines = [click.style(one_line(f"{verdict.event} {tool}", _WIDTH), bold=True), ""]
-    # built-ins that were skipped after a deny are left out
-    shown = [one for one in verdict.outcomes if not _routine(one) and (one.source, one.status) != _LEFT_OUT]
+    left_out = ("built-in", Status.SKIPPED)  # after a deny
+    shown = [one for one in verdict.outcomes if not _routine(one) and (one.source, one.status) != left_out]
     column = name_column(outcome.hook for outcome in shown)
     for outcome in shown:
         named = unmet.get(outcome.hook) if outcome.status is Status.SKIPPED else None

@@ -1,6 +1,6 @@
 """Bare `billhook`: the status of this folder, and what to do next."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,33 +9,19 @@ import msgspec
 
 from billhook import __version__
 from billhook.agents import AGENTS
+from billhook.cli import screen
 from billhook.cli.check import checked_hooks
-from billhook.cli.doctor.entries import InstalledEntries, SettingsPair
-from billhook.cli.install.files import agents_here
+from billhook.cli.doctor.checks import InstalledEntries, SettingsPair
+from billhook.cli.install.entries import agents_here
 from billhook.cli.options import loaded
-from billhook.cli.screen import (
-    beside,
-    command_lines,
-    cut,
-    filled,
-    hanging,
-    noting,
-    padded,
-    picked,
-    report,
-    shown_path,
-    width,
-    wrapped,
-)
 from billhook.cli.times import ago, midnight
 from billhook.config.config import Config, rows
 from billhook.config.declaration import Declared, needs_consent
 from billhook.config.history import GuardReport, RecentRecords, guard_report, log_of, recent
-from billhook.config.installation import adopting_command, of_claude_code
 from billhook.config.lint import is_note
 from billhook.config.notices import Missing, blocking_text, gone_text, missing
 from billhook.config.override import pause_of
-from billhook.config.sources import FileRead
+from billhook.config.sources import FileRead, adopting_command, of_claude_code
 from billhook.core.text import Finding, counted
 
 _SHOWN = 3  # problems on the screen; further ones are only counted
@@ -52,8 +38,6 @@ Command = tuple[str, str]
 
 
 class FolderStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that the screen shows about a folder."""
-
     config: Config
     problems: Sequence[Finding]
     installed: Sequence[InstalledEntries]  # billhook's entries in the settings of agents
@@ -65,13 +49,14 @@ class FolderStatus(msgspec.Struct, frozen=True, kw_only=True):
     def files(self) -> list[FileRead]:
         """The files to show: those with hooks, those that can't be read, and every hooks.yaml."""
         sources = self.config.sources
-        return [read for read in sources if _hooks(read) or not read.readable or _is_native(read)]
+        ours = (".yaml", ".yml")
+        return [read for read in sources if _hooks(read) or not read.readable or read.source.path.endswith(ours)]
 
 
 def show(*, as_json: bool) -> int:
     """Print the status. Always 0: this is a report, and a problem is not a failure."""
     status = _status()
-    report(as_json, _screen(status), _as_data(status))
+    screen.report(as_json, _screen(status), _as_data(status))
     return 0
 
 
@@ -81,11 +66,11 @@ def _status() -> FolderStatus:
     lately: RecentRecords | None = None
     gone: Sequence[Missing] = ()
     guard: GuardReport | None = None
-    with noting("the event log can't be read"):
+    with screen.noting("the event log can't be read"):
         lately = recent(log, config.project, midnight()) if (log := log_of(config)) is not None else None
-    with noting("can't determine whether a gate is gone"):
+    with screen.noting("can't determine whether a gate is gone"):
         gone = missing(config)
-    with noting("can't determine what the guard did"):
+    with screen.noting("can't determine what the guard did"):
         guard = guard_report(config)
     pairs = [SettingsPair(host, config.project, Path(config.root)) for host in AGENTS.values()]
     installed = [one for pair in pairs for one in pair.installed]
@@ -95,10 +80,6 @@ def _status() -> FolderStatus:
 def _hooks(read: FileRead) -> list[Declared]:
     """The hooks of a file, without billhook's entries in an agent's settings."""
     return [one for one in read.entries if not one.ours]
-
-
-def _is_native(read: FileRead) -> bool:
-    return read.source.path.endswith((".yaml", ".yml"))
 
 
 def _as_data(status: FolderStatus) -> dict[str, Any]:
@@ -113,28 +94,27 @@ def _as_data(status: FolderStatus) -> dict[str, Any]:
                 "file": read.source.path,
                 "readable": read.readable,
                 "hooks": len(_hooks(read)),
-                **picked(counts, "running pending"),
+                **screen.picked(counts, "running pending"),
                 "run_by_claude": counts.itself,
             }
             for read, counts in ((read, _counts(config, read)) for read in config.sources)
         ],
-        "agents": [{"agent": one.host.name, **picked(one, "scope path")} for one in status.installed],
+        "agents": [{"agent": one.host.name, **screen.picked(one, "scope path")} for one in status.installed],
         "pending": [entry.shown for entry in config.pending],
-        "problems": [picked(one, "code message file line column") for one in status.problems],
+        "problems": [screen.picked(one, "code message file line column") for one in status.problems],
         "next": [command for command, _ in next_commands(status)],
-        "log": None if lately is None else picked(lately, "last today failed_open complete"),
-        "gone": [picked(one, "file gates why") for one in status.gone],
-        "paused": picked(pause, "until hooks") if (pause := pause_of(config)) else None,
-        "guard": None if guard is None else picked(guard, "preset cells asks denies complete"),
+        "log": None if lately is None else screen.picked(lately, "last today failed_open complete"),
+        "gone": [screen.picked(one, "file gates why") for one in status.gone],
+        "paused": screen.picked(pause, "until hooks") if (pause := pause_of(config)) else None,
+        "guard": None if guard is None else screen.picked(guard, "preset cells asks denies complete"),
     }
 
 
 def _screen(status: FolderStatus) -> Iterator[str]:
     config, problems = status.config, status.problems
     head = click.style(f"billhook {__version__}", bold=True)
-    yield f"{head} in {cut(shown_path(config.project, here=False), width() - 20)}"
-    yield ""
-    yield from _files(status)
+    yield f"{head} in {screen.cut(screen.shown_path(config.project, here=False), screen.width() - 20)}"
+    yield from ("", *_files(status))
     yield from _labelled("agents", _agents(status), "" if status.installed else "yellow")
     if status.guard is not None:
         done = f"; {status.guard.lately}" if config.recording is not None else ""
@@ -144,41 +124,38 @@ def _screen(status: FolderStatus) -> Iterator[str]:
     if status.lately is not None:
         yield from _log(config, status.lately)
     for row in (one for one in rows(config) if one.effect == "blocks" and one.state == "changed"):
-        yield ""
-        yield from (click.style(line, fg="red") for line in filled(blocking_text(row), 2))
+        yield from ("", *(click.style(line, fg="red") for line in screen.filled(blocking_text(row), 2)))
     for one in status.gone:
-        yield ""
-        yield from (click.style(line, fg="red") for line in filled(gone_text(one, config), 2))
+        yield from ("", *(click.style(line, fg="red") for line in screen.filled(gone_text(one, config), 2)))
     if problems:
         yield from ("", click.style(counted(len(problems), "problem"), bold=True))
     for finding in problems[:_SHOWN]:
-        place = ":".join(str(part) for part in (shown_path(finding.file), finding.line, finding.column) if part)
-        yield from hanging(f"{place}: {finding.code} {finding.message}", 2)
+        place = ":".join(str(part) for part in (screen.shown_path(finding.file), finding.line, finding.column) if part)
+        yield from screen.hanging(f"{place}: {finding.code} {finding.message}", 2)
     if len(problems) > _SHOWN:
         yield f"  and {len(problems) - _SHOWN} more; `billhook check` shows all"
     yield from ("", click.style("Next", bold=True))
-    yield from command_lines(next_commands(status))
+    yield from screen.command_lines(next_commands(status))
 
 
 def _labelled(label: str, text: str, colour: str = "") -> Iterator[str]:
-    """A label, and the text beside it in lines that fit."""
-    for line in beside(f"  {label:<8}  ", text):
+    for line in screen.beside(f"  {label:<8}  ", text):
         at = _LABEL + 2
         yield line[:at] + (click.style(line[at:], fg=colour) if colour else line[at:])
 
 
 def _files(status: FolderStatus) -> Iterator[str]:
     config = status.config
-    rows = [(read.source.layer, shown_path(read.source.path), _count(config, read)) for read in status.files]
+    rows = [(read.source.layer, screen.shown_path(read.source.path), _count(config, read)) for read in status.files]
     built_in = [hook.name for hook in config.hooks if hook.source.layer == "built-in"]
     if not rows:
         yield "  no hooks are configured here"
     column = min(48, max((len(file) for _, file, _ in rows), default=0))
-    fits = all(_LABEL + 2 + column + 2 + len(click.unstyle(count)) <= width() for _, _, count in rows)
+    fits = all(_LABEL + 2 + column + 2 + len(click.unstyle(count)) <= screen.width() for _, _, count in rows)
     for layer, file, count in rows:
-        shown = padded(file, column) if fits else cut(file, width() - _LABEL - 2)
+        shown = screen.padded(file, column) if fits else screen.cut(file, screen.width() - _LABEL - 2)
         yield f"  {layer:<8}  {shown}{f'  {count}' if fits else ''}"
-        yield from () if fits else wrapped(f"  {'':<8}    {count}", width(), _LABEL + 4)
+        yield from () if fits else screen.wrapped(f"  {'':<8}    {count}", screen.width(), _LABEL + 4)
     if built_in:
         yield from _labelled("built-in", ", ".join(built_in))
 
@@ -195,7 +172,7 @@ def _agents(status: FolderStatus) -> str:
 
 
 def _log(config: Config, lately: RecentRecords) -> Iterator[str]:
-    from billhook.cli.doctor.hooks import head_findings
+    from billhook.cli.doctor.checks import head_findings
 
     number = f"{lately.today:,}" if lately.complete else f"at least {lately.today:,}"
     opened = click.style(f"{lately.failed_open:,} failed open", fg="yellow") if lately.failed_open else ""
@@ -221,8 +198,6 @@ def _count(config: Config, read: FileRead) -> str:
 
 
 class _Counts(msgspec.Struct, frozen=True):
-    """The hooks of one file."""
-
     running: int
     pending: int  # not approved yet, and not run by Claude Code itself
     itself: int  # run by Claude Code itself, approved or not
@@ -262,9 +237,10 @@ def _waiting(config: Config) -> str:
 
 
 def _connect(status: FolderStatus) -> list[Command]:
-    """What makes an agent call billhook, and what moves an agent's hooks to billhook."""
-    if adopt := _adopt(status.config):
-        return adopt
+    hooks = [one.declared for one in status.config.entries if of_claude_code(one.declared)]
+    commands = [command for one in hooks if (command := adopting_command(one))]
+    if commands:
+        return [(commands[0], f"move {counted(commands.count(commands[0]), 'hook')} to billhook")]
     if not status.installed:
         here = agents_here("user", status.config.project)
         names = [name for name, trace in here.items() if trace] or [*AGENTS][:1]
@@ -273,12 +249,3 @@ def _connect(status: FolderStatus) -> list[Command]:
     if status.lately is None:
         return [("billhook doctor", f"check that {status.installed[0].host.title} calls billhook")]
     return []
-
-
-def _adopt(config: Config) -> list[Command]:
-    hooks = [one.declared for one in config.entries if of_claude_code(one.declared)]
-    commands = [command for one in hooks if (command := adopting_command(one))]
-    purposes: Mapping[str, str] = {
-        command: f"move {counted(commands.count(command), 'hook')} to billhook" for command in commands
-    }
-    return list(purposes.items())[:1]

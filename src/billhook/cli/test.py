@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from billhook.cli.findings import annotation, finding_data, finding_lines
-from billhook.cli.options import flag, option
+from billhook.cli.options import flag, option, usage
 from billhook.cli.screen import filled, hanging, hint, progress, report, say, shown_path
 from billhook.config.cases import Case
 from billhook.core.errors import BillhookError, UsageError
@@ -22,12 +22,9 @@ from billhook.testing.runner import CaseResult, CaseStatus, Suite
 _ORDER: tuple[CaseStatus, ...] = ("passed", "failed", "not approved", "skipped")
 _COLOURS = {"passed": "green", "failed": "red", "not approved": "yellow"}
 _LABEL = 11
-_POLL = 0.3  # seconds
 
 
-@click.command(
-    "test",
-    epilog="""\b
+@usage("""\b
 Examples:
   billhook test                       run all tests of this project
   billhook test -k push               only those that contain `push`
@@ -36,8 +33,7 @@ Examples:
   billhook test ours.hooktest.yaml --junit report.xml
 
 Exit code: 0 all pass; 1 a test fails, or (--mutate) a change goes unnoticed;
-2 broken files, no tests, or hooks that are not approved.""",
-)
+2 broken files, no tests, or hooks that are not approved.""")
 @click.argument("files", nargs=-1, metavar="[FILE ...]", type=click.Path(exists=True, dir_okay=False))
 @option("-k", "text", "TEXT", "Run only tests whose line contains this text.")
 @flag("--user", "Also test your own hooks.yaml.")
@@ -65,7 +61,7 @@ def verb(files: tuple[str, ...], watch: bool, **given: Any) -> int:
             say(f"error: {visible(str(error))}", err=True)
         say(click.style("\nwaiting for changes; Ctrl-C ends", dim=True))
         while _times(files, given["user"]) == before:
-            time.sleep(_POLL)
+            time.sleep(0.3)
         click.clear()
 
 
@@ -88,7 +84,8 @@ def _run(files: Sequence[str], *, text: str | None, user: bool, junit: str | Non
         results = runner.run_cases(suite, cases, tick, exercised=given["coverage"])
     told = (line for one in results for line in _told(one, github))
     report(as_json, told, *({"type": "test", **_result_data(one)} for one in results))
-    code = _code(results)
+    statuses = {one.status for one in results}
+    code = 1 if "failed" in statuses else 2 if "not approved" in statuses else 0
     if given["coverage"]:
         from billhook.testing.coverage import coverage
 
@@ -99,32 +96,27 @@ def _run(files: Sequence[str], *, text: str | None, user: bool, junit: str | Non
     sums, took = Counter(one.status for one in results), time.perf_counter() - began
     if junit:
         _write_junit(junit, results, took)
-    report(as_json, [_summary(sums, took)], {"type": "summary", **sums, "seconds": round(took, 3)})
+    parts = [click.style(f"{sums[name]} {name}", fg=_COLOURS.get(name)) for name in _ORDER if sums[name]]
+    report(as_json, [f"{', '.join(parts)} in {took:.1f} s"], {"type": "summary", **sums, "seconds": round(took, 3)})
     if sums["not approved"] and not as_json:
         hint("some hooks run programs and are not approved: `billhook trust` shows them")
     return code
 
 
 def _as_error(one: Finding) -> CaseResult:
-    """A mistake in the files, as a server shows it."""
     case = Case({"name": one.message}, one.file, one.line)
     return CaseResult(case=case, status="not approved", problems=(one.hint,))
 
 
 def _mutate(suite: Suite, results: Sequence[CaseResult], as_json: bool) -> int:
-    from billhook.testing import mutants
+    from billhook.testing.coverage import lines, survivors
 
     if any(one.status == "failed" for one in results):
         raise UsageError("--mutate needs tests that pass", hint="fix the failing tests first")
     with progress("mutants") as tick:
-        found = mutants.survivors(suite, [one.case for one in results if one.status == "passed"], tick)
-    report(as_json, mutants.lines(found), *({"type": "mutant", **one.data()} for one in found.survivors))
+        found = survivors(suite, [one.case for one in results if one.status == "passed"], tick)
+    report(as_json, lines(found), *({"type": "mutant", **one.data()} for one in found.survivors))
     return int(bool(found.survivors))
-
-
-def _code(results: Sequence[CaseResult]) -> int:
-    statuses = {one.status for one in results}
-    return 1 if "failed" in statuses else 2 if "not approved" in statuses else 0
 
 
 def _times(files: Sequence[str], user: bool) -> dict[str, int]:
@@ -134,24 +126,18 @@ def _times(files: Sequence[str], user: bool) -> dict[str, int]:
     return {path: os.stat(path).st_mtime_ns for path in sorted(paths) if os.path.exists(path)}
 
 
-# -- screens
-
-
-def _place(case: Case) -> str:
-    return f"{shown_path(case.file)}:{case.line}"
-
-
+# Screens:
 def _told(one: CaseResult, github: bool) -> Iterator[str]:
-    """A test that did not pass: its place and call, how it differs, and why."""
+    place = f"{shown_path(one.case.file)}:{one.case.line}"
     if one.status == "skipped":
-        yield from filled(f"skipped {_place(one.case)}: {', '.join(one.notes)}", 0)
+        yield from filled(f"skipped {place}: {', '.join(one.notes)}", 0)
     if one.status in ("passed", "skipped"):
         return
     if github:
         text = "; ".join((*one.problems, *one.why, *one.notes))
         yield annotation(Finding("billhook test", f"{one.case.title}: {text}", one.case.file, one.case.line))
         return
-    yield f"{click.style(one.status, fg=_COLOURS[one.status])} {_place(one.case)}  {flat(one.case.title)}"
+    yield f"{click.style(one.status, fg=_COLOURS[one.status])} {place}  {flat(one.case.title)}"
     yield from _labelled("", one.problems)
     yield from _labelled("got", [one.got] if one.got else [])
     yield from _labelled("why", one.why)
@@ -165,11 +151,6 @@ def _labelled(label: str, texts: Sequence[str]) -> Iterator[str]:
         yield f"{f'  {label}'.ljust(_LABEL)}{first.lstrip()}" if label else first
         yield from rest
         label = label and " "
-
-
-def _summary(sums: "Counter[CaseStatus]", took: float) -> str:
-    parts = [click.style(f"{sums[name]} {name}", fg=_COLOURS.get(name)) for name in _ORDER if sums[name]]
-    return f"{', '.join(parts)} in {took:.1f} s"
 
 
 def _broken(findings: Sequence[Finding], github: bool) -> Iterator[str]:

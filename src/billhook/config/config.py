@@ -13,8 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from billhook import __version__
-from billhook.config.builtin_hooks import Review, StandIn
-from billhook.config.builtin_options import filled
+from billhook.config.builtin_hooks import Review, StandIn, filled
 from billhook.config.declaration import (
     BUILTINS,
     Action,

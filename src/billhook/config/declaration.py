@@ -94,7 +94,7 @@ EVENT_VARIABLES: Final = frozenset(
         "project",
     ]
 )
-"""Names in `${...}` whose values come from the event; `variables.py` has the values."""
+"""Names in `${...}` whose values come from the event; `actions.py` has the values."""
 
 
 class NotYet(msgspec.Struct, frozen=True, tag="not-yet"):
@@ -135,8 +135,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
         return data | ({"when": plain_tests(self.when)} if self.when else {})
 
 
-CONDITION_KEYS: Final = Conditions.__struct_encode_fields__
-"""The keys of `as_data`."""
+CONDITION_KEYS: Final = Conditions.__struct_encode_fields__  # the keys of `as_data`
 _LABELS: Final = {"effects": "effect", "after_effects": "after effect"}
 
 
@@ -447,8 +446,7 @@ _OURS: Final = {
     "warm",
     "approve",
 }
-HANDLER: Final = NATIVE - {"events", "match", "interpreter", "options"} - _OURS
-"""One handler of a nested group."""
+HANDLER: Final = NATIVE - {"events", "match", "interpreter", "options"} - _OURS  # one handler of a nested group
 ENTRY: Final = HANDLER | {"match"}  # one entry of a flat list
 OF_OTHERS: Final = frozenset({"server", "tool", "input", "prompt", "model", "continueOnBlock"})
 """Keys of handlers that are not supported yet."""

@@ -1,5 +1,5 @@
-"""The event log about the configured hooks: when each last ran, which never ran although its event occurred, and which
-are slow; and what the guard decided.
+"""The event log about the configured hooks: when each last ran, which never ran although its event occurred, which are
+slow, what the guard decided, and what hooks in shadow mode would have decided.
 
 Only the newest part of a log is read, so that verbs don't become slower the longer billhook is used.
 """
@@ -7,22 +7,24 @@ Only the newest part of a log is read, so that verbs don't become slower the lon
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from billhook.builtins.guard import NAME, Guard, GuardSettings
+from billhook.builtins.guard import NAME, Guard
 from billhook.builtins.metrics import HookStats, Tally
 from billhook.builtins.trackers import METRICS, WARN_MS, ContextBudget
 from billhook.config.config import Config, HookRow, as_data, kept, rows
-from billhook.config.declaration import CONDITION_KEYS
+from billhook.config.declaration import CONDITION_KEYS, Declared
+from billhook.config.lint import edit, finding
 from billhook.config.sources import own_file
 from billhook.config.trust import TRUST
+from billhook.core import tools
 from billhook.core.answers import Skipped, SkipReason
-from billhook.core.text import counted
+from billhook.core.text import Finding, counted
 from billhook.store.files import log_folder
 from billhook.store.log import OutcomeRecord, Record, Wanted
 
@@ -318,15 +320,9 @@ class GuardReport(msgspec.Struct, frozen=True):
         return f"{least}{counted(self.asks, 'ask')} and {denies} in the last {DAYS} days"
 
 
-def _guard_settings(config: Config) -> GuardSettings | None:
-    """The guard's settings in a configuration; None without built-ins."""
-    guards = (hook.run for hook in config.hooks if isinstance(hook.run, Guard))
-    return next((one.settings for one in guards), None)
-
-
 def guard_report(config: Config) -> GuardReport | None:
     """The report, from the configuration and the end of the event log; None without built-ins. Raises StoreError."""
-    settings = _guard_settings(config)
+    settings = next((hook.run.settings for hook in config.hooks if isinstance(hook.run, Guard)), None)
     if settings is None:
         return None
     cells = {**settings.cells, **settings.tightened}
@@ -339,14 +335,10 @@ def _lately(config: Config) -> tuple[int, int, bool]:
     asks = denies = 0
     look = LogTailScan(log_of(config), config.project, LARGEST // 8, since)
     for record in look:
-        decisions = [one.decision for one in record.outcomes if _is_guard(one.hook, one.source)]
+        built_in = [one for one in record.outcomes if one.source == _BUILT_IN]  # a hook of the user may have its name
+        decisions = [one.decision for one in built_in if one.hook in (NAME, f"{_BUILT_IN}/{NAME}")]
         asks, denies = asks + ("ask" in decisions), denies + ("deny" in decisions)
     return asks, denies, look.complete
-
-
-def _is_guard(hook: str, source: str | None) -> bool:
-    """Whether an outcome is from the guard; a hook of the user may have the same name."""
-    return source == _BUILT_IN and hook in (NAME, f"{_BUILT_IN}/{NAME}")
 
 
 def guard_findings(config: Config) -> Iterator[tuple[str, str, str]]:
@@ -357,3 +349,138 @@ def guard_findings(config: Config) -> Iterator[tuple[str, str, str]]:
     text = f"{report.setting}; {report.lately}"
     remedy = f"remove `guard: off` from {own_file()}, or write `guard: standard`"
     yield ("ok", f"on: {text}", "") if report.on else ("note", text, remedy)
+
+
+# Findings from the event log, about hooks without any other finding:
+
+
+def lint_log(facts: HookHistory, warn_ms: float | None) -> Iterator[Finding]:
+    """A note for each hook that never ran, and for each that is slow."""
+    yield from (_never_fired(one, one.row.declared) for one in facts.quiet if one.row.declared is not None)
+    yield from (_slow(one, one.row.declared, warn_ms or 0.0) for one in facts.slow if one.row.declared is not None)
+
+
+def _never_fired(quiet: Quiet, hook: Declared) -> Finding:
+    occurred = ", ".join(f"`{event}` occurred {_times(count)}" for event, count in quiet.events.items())
+    unfit = sum(count for why, count in quiet.reasons.items() if why in NOT_WANTED)
+    behind = sum(quiet.reasons.values()) - unfit
+    field = "match" if hook.match and SkipReason.CONDITION_FALSE not in quiet.reasons else "rules"
+    value = hook.match if field == "match" else " ".join(hook.conditions.rules[:1])
+    what = f"`{edit(hook, field, value)}`" if value else "its condition"
+    if not behind:
+        why = f", and {what} did not match"
+    elif not unfit:
+        why = f", and {'each time ' * (behind > 1)}{_ended_by(quiet)} before it could run"
+    else:
+        why = f"; {what} did not match {_times(unfit)}, and {_times(behind)} {_ended_by(quiet)} before it could run"
+    last = " the last time" if sum(quiet.events.values()) > 1 else ""
+    right = (
+        "for a guard against rare cases this is normal"
+        if unfit
+        else "to run also for denied calls, it needs a smaller `priority`"
+    )
+    hint = f"`billhook explain {quiet.last}` shows why it was skipped{last}; {right}"
+    return finding(
+        hook, "BH601", field if unfit else "priority", f"{hook.subject} has never run: {occurred}{why}", hint
+    )
+
+
+def _ended_by(quiet: Quiet) -> str:
+    ended = [why for why in quiet.reasons if why not in NOT_WANTED]
+    return " or ".join([*ended[:3], *(["others"] if len(ended) > 3 else [])])
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else "twice" if count == 2 else f"{count:,} times"
+
+
+def _slow(slow: Slow, hook: Declared, warn_ms: float) -> Finding:
+    runs, took = slow.stats.runs, f"{slow.stats.p95 or 0.0:,.0f} ms"
+    spoken = f"the slowest of {runs} runs took {took}" if runs > 1 else f"its one run took {took}"
+    if runs >= 20:  # with fewer runs the 95th percentile is the longest
+        spoken = f"one run in twenty takes {took} or more"
+    message = f"{hook.subject} is slow: {spoken}, and the latency budget is {warn_ms:,.0f} ms"
+    later = "" if hook.gate else ", run it in the background"
+    hint = f"make it faster{later}, or raise `warn_ms` of the built-in `metrics`"
+    return finding(hook, "BH602", "action", message, hint)
+
+
+# Hooks in shadow mode:
+
+
+_SHADOW: Final = "shadow"
+_MOST_EXAMPLES: Final = 3
+
+
+class ShadowExample(msgspec.Struct, frozen=True):
+    """One event for which a hook would have decided."""
+
+    id: str
+    time: str
+    call: str  # the command, path or event, as it was logged
+    would: str
+    reason: str = ""
+
+
+class ShadowReport(msgspec.Struct):
+    """One hook in shadow mode."""
+
+    name: str
+    what: str
+    file: str = ""
+    runs: int = 0
+    would: Counter[str] = msgspec.field(default_factory=Counter)  # by answer: `deny`, `ask`, `context`
+    since: str = ""  # its first run in that time
+    examples: list[ShadowExample] = []  # the newest first, each call once
+
+    @property
+    def decisions(self) -> int:
+        return sum(self.would.values())
+
+    @property
+    def per_day(self) -> float:
+        """Would-have-been decisions per day since its first run; a part of a day counts as a day."""
+        if not self.since:
+            return 0.0
+        days = (datetime.now(UTC) - datetime.fromisoformat(self.since)).total_seconds() / 86400
+        return round(self.decisions / max(1.0, days), 2)
+
+
+def shadow_rows(config: Config) -> list[HookRow]:
+    """The hooks that are in shadow mode now, cells of the guard included."""
+    return [row for row in rows(config) if row.shadow]
+
+
+def shadow_report(config: Config, since: str, found: Sequence[HookRow]) -> tuple[list[ShadowReport], bool]:
+    """What these hooks would have decided since a time, and whether the log was read back to it. Raises StoreError."""
+    reports = {row.name: ShadowReport(row.name, row.what, row.file) for row in found}
+    log = log_of(config)
+    look = LogTailScan(log, config.project, since=since)
+    for record in look:
+        for outcome in record.outcomes:
+            if (
+                log is not None
+                and outcome.hook in reports
+                and outcome.waived is not None
+                and outcome.waived.by == _SHADOW
+            ):
+                _count(reports[outcome.hook], record if record.side is None else log.whole(record), outcome)
+    return list(reports.values()), look.complete
+
+
+def _count(report: ShadowReport, record: Record, outcome: OutcomeRecord) -> None:
+    waived = outcome.waived
+    assert waived is not None
+    report.runs, report.since = report.runs + 1, record.time
+    if waived.would == "none":
+        return
+    report.would[waived.would] += 1
+    call = _call_of(record)
+    if len(report.examples) < _MOST_EXAMPLES and call not in [one.call for one in report.examples]:
+        report.examples.append(ShadowExample(record.id, record.time, call, waived.would, waived.reason))
+
+
+def _call_of(record: Record) -> str:
+    """What a record is about: `Bash: git push`, `Write: src/a.py`, `UserPromptSubmit`."""
+    about = tools.subject_of(record.tool or "", record.input)
+    return f"{record.tool or record.event}{f': {about}' if about else ''}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from billhook.config import builtin_options
+from billhook.config import builtin_hooks
 from billhook.config.config import Entry
 from billhook.config.declaration import (
     BUILTINS,
@@ -105,14 +105,14 @@ def builtin_settings(reads: Sequence[FileRead]) -> tuple[dict[str, Builtin], lis
                 hint = "switch it off in your own hooks.yaml"
                 findings.append(Finding("BH215", message, path, settings.line, settings.column, hint))
                 enabled = None
-            for option in builtin_options.refused(settings.name, kept) if of_project else ():
+            for option in builtin_hooks.refused(settings.name, kept) if of_project else ():
                 message, hint = _refused_option(layer, settings.name, option)
                 findings.append(Finding("BH215", message, path, settings.line, settings.column, hint))
-            kept = builtin_options.tightening(settings.name, kept) if of_project else kept
+            kept = builtin_hooks.tightening(settings.name, kept) if of_project else kept
             settled[settings.name] = replace(
                 so_far,
                 enabled=so_far.enabled if so_far.enabled is not None else enabled,
-                options=builtin_options.merged(settings.name, so_far.options, kept),
+                options=builtin_hooks.merged(settings.name, so_far.options, kept),
                 broken=so_far.broken or ("" if of_project else settings.broken and f"{path}: {settings.broken}"),
             )
     return settled, findings

@@ -18,9 +18,8 @@ from billhook.config import layers, sources
 from billhook.config.builtin_hooks import Builtins, Reviews, StandIn, protected
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import CONDITION_KEYS, LAYERS, Declared, Layer, needs_consent
-from billhook.config.installation import confirmed, inside, runs_itself, seen
 from billhook.config.layers import UnsetError, Values, interpolated
-from billhook.config.sources import FileRead
+from billhook.config.sources import FileRead, confirmed, inside, runs_itself, seen
 from billhook.core import client_env
 from billhook.core.errors import UsageError
 from billhook.core.hook import Hook, Source
@@ -31,7 +30,7 @@ from billhook.store.state import FileState
 
 if TYPE_CHECKING:
     from billhook.approvals.settings import ApprovalSettings
-    from billhook.config import build, shapes, together, trust
+    from billhook.config import build, shapes, trust
     from billhook.config.config import State
     from billhook.config.override import Pause
     from billhook.config.trust import Consent, Trust
@@ -40,7 +39,6 @@ else:
     trust = later("billhook.config.trust")
     build = later("billhook.config.build")
     shapes = later("billhook.config.shapes")
-    together = later("billhook.config.together")
 
 
 _SETTLED: Final = 1_000_000_000
@@ -242,8 +240,7 @@ def _gone() -> UsageError:
     return UsageError("the working directory is gone", hint="change to a folder that exists")
 
 
-Instead = Mapping[str, bytes | None]
-"""Other contents of a project's files, by path; None: the file is missing."""
+Instead = Mapping[str, bytes | None]  # other contents of a project's files, by path; None: the file is missing
 
 
 def load_instead(
@@ -301,7 +298,7 @@ class _Loading:
         reads = self._with_consent(entries)
         parallel = layers.parallel(reads)
         if not any(read.parallel is False for read in reads) and sum(bool(one.declared.agent) for one in entries) > 1:
-            entries = together.with_waves(entries)
+            entries = build.with_waves(entries)
         if parallel and builtins is not None:
             # every hook gets the session's name and turn, so it runs after the trackers
             for place, entry in enumerate(entries):

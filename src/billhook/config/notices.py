@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from billhook.agents import AGENTS, dialect_of
 from billhook.config.config import Config, Entry, HookRow
 from billhook.config.declaration import Declared, needs_consent
-from billhook.config.installation import adopting_command, is_claudes
-from billhook.config.sources import shown_path
+from billhook.config.sources import adopting_command, is_claudes, shown_path
 from billhook.core import client_env
 from billhook.core.answers import Verdict
 from billhook.core.events import Event
@@ -222,8 +221,7 @@ class Notices:
         assert config.knowing is not None
         self.config, self._state = config, config.knowing.state
         self.host = dialect_of(host).removeprefix("http:")
-        self._shown: dict[str, set[str]] = {}
-        """By session: the keys of the notices that it was shown."""
+        self._shown: dict[str, set[str]] = {}  # by session: the keys of the notices that it was shown
         self._waiting: dict[str, list[Notice]] = {}  # by session: notices that wait for an event that can show them
         self.told: set[str] = set()  # sessions that need no notice until a hook fails
         self._remembered = False

@@ -215,8 +215,7 @@ class _PermissionFile:
         self.mode_node: Node | None = None
         self.bypass_disabled = False
         self.findings: list[Finding] = []
-        self.fatal: list[Finding] = []
-        """Findings after which a deny or ask rule may be missing."""
+        self.fatal: list[Finding] = []  # findings after which a deny or ask rule may be missing
         if read.lost_permissions:
             self.fatal += read.findings[:1]
         for key, value in read.permissions:

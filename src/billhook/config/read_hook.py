@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from billhook.config.conditions import GROUPS, PERIODS, TESTS, Tests
+from billhook.config.build import GROUPS, PERIODS, TESTS, Tests
 from billhook.config.declaration import (
     ACTIONS,
     TYPES,
@@ -30,10 +30,10 @@ from billhook.core.match import expression
 from billhook.core.text import folded, suggestion
 
 if TYPE_CHECKING:
-    from billhook.config import variables
+    from billhook.config import actions
     from billhook.config.entry import EntryReader
 else:
-    variables = later("billhook.config.variables")
+    actions = later("billhook.config.actions")
 
 
 def read_action(entry: "EntryReader") -> Action | None:
@@ -95,7 +95,7 @@ def _run(entry: "EntryReader") -> Action | None:
 
 def _check_shell_text(entry: "EntryReader", text: str, node: Node) -> None:
     """A value of an event must not become the program of a shell inside of the shell."""
-    if entry.shape == "yaml" and "${" in text and (inner := variables.nested(text)):
+    if entry.shape == "yaml" and "${" in text and (inner := actions.nested(text)):
         message = f"`{inner}` runs its text as a program, which must not contain values of the event (`${{...}}`)"
         hint = "put the command into a script; it gets the event on stdin"
         entry.refuse("BH219", message, node, hint)

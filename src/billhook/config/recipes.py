@@ -20,8 +20,7 @@ from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS
 from billhook.core.text import suggest
 
-SECTIONS: Final = ("builtins", "hooks", "tests")
-"""The keys of a hooks.yaml that a recipe adds to."""
+SECTIONS: Final = ("builtins", "hooks", "tests")  # the keys of a hooks.yaml that a recipe adds to
 _KEYS: Final = {"title", "purpose", "parameters", "show", *SECTIONS}
 _SHELL: Final = ("run", "command")  # keys whose text a shell reads
 _PLAIN: Final = re.compile(

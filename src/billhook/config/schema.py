@@ -11,7 +11,7 @@ import yaml
 
 from billhook.agents import AGENTS, tools_of
 from billhook.config import declaration
-from billhook.config.builtin_options import LIMIT, OPTIONS
+from billhook.config.builtin_hooks import LIMIT, OPTIONS
 from billhook.config.declaration import ENTRY, NATIVE, SPELLINGS, camel
 from billhook.core.dialect_traits import MEANINGS
 from billhook.core.events import EVENTS

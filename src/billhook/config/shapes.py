@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 from msgspec.structs import replace
 
 from billhook.config import sources
-from billhook.config.builtin_options import WrongError, read_options
+from billhook.config.builtin_hooks import WrongError, read_options
 from billhook.config.declaration import (
     ADOPTED,
     BUILTINS,
@@ -25,9 +25,8 @@ from billhook.config.declaration import (
     needs_consent,
 )
 from billhook.config.entry import EntryReader, Where
-from billhook.config.installation import is_billhook
 from billhook.config.nodes import GATE_WORDS, FieldNodes, Node, Read, read_text
-from billhook.config.sources import Builtin, FileRead
+from billhook.config.sources import Builtin, FileRead, is_billhook
 from billhook.core import client_env
 from billhook.core.dialect_traits import MEANINGS
 from billhook.core.events import EVENTS

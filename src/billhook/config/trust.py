@@ -45,8 +45,7 @@ _CACHED = 4096
 _SYSTEM = ("/bin/", "/sbin/", "/usr/", "/lib", "/opt/", "/nix/", "/etc/")
 
 
-COVERS = 2
-"""Which files an approval covers. 1: the named files; 2: also the code files in the folders of the scripts."""
+COVERS = 2  # Which files an approval covers. 1: the named files; 2: also the code files in the folders of the scripts.
 
 
 class FileMark(msgspec.Struct, frozen=True):
@@ -54,8 +53,7 @@ class FileMark(msgspec.Struct, frozen=True):
 
     path: str
     sha256: str  # empty: missing, unreadable or not a file
-    identity: tuple[int, ...] = ()
-    """Device, inode, size, mtime and ctime; of a link: those of its target."""
+    identity: tuple[int, ...] = ()  # device, inode, size, mtime and ctime; of a link: those of its target
     target: str = ""  # its real path
     kind: Literal["file", "code", "all", "plain"] = "file"
     """`code` and `all`: a folder, and which of its names matter; `sha256` is the hash of these names.

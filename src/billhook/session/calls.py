@@ -76,7 +76,6 @@ def _sections(outcomes: Sequence[Outcome], mark: str) -> list[str]:
 
 # Time limits of a session.
 
-
 HURRY: Final = 5.0  # seconds for the hooks after an interrupt, and at the session's end
 
 
@@ -86,7 +85,6 @@ async def awaited(value: Any) -> Any:
 
 
 # Permissions beside the hooks:
-
 
 MODES: Final = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions", "auto")
 
@@ -114,8 +112,6 @@ class Permissions(Protocol):
 
 
 class Question(msgspec.Struct, frozen=True):
-    """The question to the user."""
-
     tool_name: str
     tool_input: dict[str, Any]
     reason: str = ""
@@ -142,8 +138,6 @@ class HookPermissions:
 
 # Rules that PermissionRequest hooks add for a session (`updatedPermissions`), and the suggestions that they get.
 
-
-_UPDATES: Final = ("addRules", "replaceRules", "removeRules")
 _PATTERN: Final = frozenset("*?[]{}()\\:!\n")  # characters that would make a rule match other calls
 
 
@@ -200,7 +194,7 @@ def suggestions(name: str, tool_input: dict[str, Any], cwd: str) -> list[dict[st
 
 def _change(rules: dict[str, list[Rule]], one: Mapping[str, Any]) -> None:
     kind, behavior, listed = one.get("type"), one.get("behavior"), one.get("rules")
-    if kind not in _UPDATES or behavior not in rules or not isinstance(listed, list):
+    if kind not in ("addRules", "replaceRules", "removeRules") or behavior not in rules or not isinstance(listed, list):
         raise RuleError(f"`updatedPermissions` of type `{kind}` is not supported here")
     meant = [_rule(each) for each in listed]
     kept = [] if kind == "replaceRules" else [rule for rule in rules[str(behavior)] if rule not in meant]

@@ -342,7 +342,6 @@ class Subagent(Session):
 
 # The same session for synchronous loops:
 
-
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -350,8 +349,6 @@ T = TypeVar("T")
 def _blocking(
     method: Callable[Concatenate[Session, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate["SyncSession", P], T]:
-    """A method of Session that blocks until it is done."""
-
     @functools.wraps(method)
     def blocking(self: "SyncSession", /, *args: P.args, **options: P.kwargs) -> T:
         start: Callable[P, Coroutine[Any, Any, T]] = getattr(self.session, method.__name__)
@@ -370,8 +367,6 @@ def run_to_end(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class _Attribute(Generic[T]):
-    """A read-only attribute of the session."""
-
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 

@@ -48,7 +48,6 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def covered(self) -> dict[str, str]:
-        """All covered files."""
         return {**self.files, **self.beside}
 
     @property
@@ -116,10 +115,8 @@ class Approvals:
         return files.remove(self._of(file) / f"{hash}.json", root=self.root)
 
     def stamp(self, file: str) -> tuple[int, ...]:
-        """A value for caches that changes with every approval for this file. Lists one folder and reads no file.
-
-        The names are part of it, because two changes within one tick of the file system's clock have equal times.
-        """
+        """A value for caches that changes with every approval for this file. Lists one folder and reads no file. The
+        names are part of it, because two changes within one tick of the file system's clock have equal times."""
         path = self._of(file)
         with self._believed(path) as folder:
             if folder is None:

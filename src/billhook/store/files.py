@@ -36,8 +36,7 @@ else:
         except ImportError:
             from hashlib import sha256
 
-TEMPORARY = ".new-"
-"""The prefix of temporary files. One that is left after a crash is ignored."""
+TEMPORARY = ".new-"  # The prefix of temporary files. One that is left after a crash is ignored.
 
 _HAS_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS, errno.EINVAL})
 
@@ -64,12 +63,10 @@ def _as_path(text: str) -> Path:
 def write_atomically(
     path: Path, data: bytes, *, root: Path | None = None, private: bool = False, durable: bool = True
 ) -> None:
-    """Replace or create `path`, mode 0600: a reader sees the old content or all of the new, even after a crash.
-
-    Missing folders are created, mode 0700; `private` rejects folders below `root` that other users can write to.
-    Without `durable` the content survives the death of any process, but a power loss may undo or damage it.
-    Raises StoreError, and then nothing was changed.
-    """
+    """Replace or create `path`, mode 0600: a reader sees the old content or all of the new, even after a crash. Missing
+    folders are created, mode 0700; `private` rejects folders below `root` that other users can write to. Without
+    `durable` the content survives the death of any process, but a power loss may undo or damage it. Raises StoreError,
+    and then nothing was changed."""
     with opened(path.parent, root, create=True, private=private) as folder:
         assert folder is not None
         with explained("write", path):
@@ -103,10 +100,8 @@ def create_once(path: Path, data: bytes, *, root: Path) -> None:
 
 
 def read_bytes(path: Path, limit: int, *, root: Path | None = None, private: bool = False) -> bytes | None:
-    """The content of a regular file that belongs to this user or to root; None if it does not exist.
-
-    Never waits for a pipe. Raises StoreError if it is not a regular file, or has more than `limit` bytes.
-    """
+    """The content of a regular file that belongs to this user or to root; None if it does not exist. Never waits for a
+    pipe. Raises StoreError if it is not a regular file, or has more than `limit` bytes."""
     with opened(path.parent, root) as folder:
         return None if folder is None else read_in(folder, path, limit, private=private)
 
@@ -156,10 +151,8 @@ def private_folder(path: Path, *, root: Path | None = None) -> None:
 def opened(
     path: Path, root: Path | None = None, *, create: bool = False, private: bool = False
 ) -> Iterator[int | None]:
-    """A descriptor of a folder of this user; None if it is missing and `create` is false. Raises StoreError.
-
-    `private`: rejected if other users can write to it, or to a folder between `root` and it.
-    """
+    """A descriptor of a folder of this user; None if it is missing and `create` is false. Raises StoreError. `private`:
+    rejected if other users can write to it, or to a folder between `root` and it."""
     folder = _open_below(path, path if root is None else root, create, private)
     try:
         yield folder
@@ -300,7 +293,6 @@ _HINTS = {
     errno.ENOTDIR: "a file or a link is in the place of a folder: move it away",
 }
 
-
 # Paths below the state root.
 
 _PLAIN = pattern(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
@@ -309,11 +301,9 @@ _LONGEST = 200  # bytes of a folder's name: file systems allow 255, and some nam
 
 
 def file_name(key: str, folder: Path) -> str:
-    """A unique name in `folder` for any key, without an extension: never a path, never the name of another key.
-
-    A plain id is used as it is. Any other key, and on a case-insensitive file system also an id with capitals, becomes
-    its safe characters, a tilde, which no plain id has, and a digest.
-    """
+    """A unique name in `folder` for any key, without an extension: never a path, never the name of another key. A plain
+    id is used as it is. Any other key, and on a case-insensitive file system also an id with capitals, becomes its safe
+    characters, a tilde, which no plain id has, and a digest."""
     if _PLAIN.fullmatch(key) and not _RESERVED.fullmatch(key) and (key == key.lower() or not _folds_case(folder)):
         return key
     harmless = re.sub(r"[^a-z0-9_-]+", "-", key[:60].lower()).strip("-")
@@ -322,9 +312,7 @@ def file_name(key: str, folder: Path) -> str:
 
 def project_name(project: str) -> str:
     """The name of a project's folder: its path, every character outside A-Z a-z 0-9 replaced with `-`, as in seed 002.
-
-    Two projects may share one (`/a-b` and `/a/b`): every record contains its project.
-    """
+    Two projects may share one (`/a-b` and `/a/b`): every record contains its project."""
     name = re.sub(r"[^A-Za-z0-9]", "-", project)
     if len(name) <= _LONGEST:
         return name or "-"
@@ -337,7 +325,6 @@ def log_folder(root: Path, project: str) -> Path:
 
 
 def _folds_case(folder: Path) -> bool:
-    """Whether the file system is case-insensitive."""
     swapped = folder.with_name(folder.name.swapcase())
     try:
         return os.path.samefile(folder, swapped)
@@ -360,11 +347,9 @@ class LockedError(StoreError):
 
 @contextmanager
 def locked(path: Path, *, root: Path, seconds: float = TIMEOUT) -> Iterator[None]:
-    """Hold the lock file at `path` while the block runs; no other process or thread holds it then.
-
-    The file and folders below `root` are created if they are missing. Not reentrant. Raises StoreError if the lock is
-    not free after `seconds`, or if the file can't be opened; then the block does not run.
-    """
+    """Hold the lock file at `path` while the block runs; no other process or thread holds it then. The file and folders
+    below `root` are created if they are missing. Not reentrant. Raises StoreError if the lock is not free after
+    `seconds`, or if the file can't be opened; then the block does not run."""
     lock = LockFile(path, root)
     try:
         lock.acquire(seconds)
@@ -374,10 +359,8 @@ def locked(path: Path, *, root: Path, seconds: float = TIMEOUT) -> Iterator[None
 
 
 class LockFile:
-    """A lock file that stays open between uses. Lives until `close`; threads may share it.
-
-    In a forked child it is like a new one: not held, and opened again when it is next acquired.
-    """
+    """A lock file that stays open between uses. Lives until `close`; threads may share it. In a forked child it is like
+    a new one: not held, and opened again when it is next acquired."""
 
     def __init__(self, path: Path, root: Path) -> None:
         self.path = path
@@ -398,11 +381,9 @@ class LockFile:
         return self._file
 
     def acquire(self, seconds: float = TIMEOUT, *, check: bool = True) -> None:
-        """Take the lock, waiting for at most `seconds`. Raises StoreError, and then it is not held.
-
-        `check`: make sure that it is still the file at its path. A lock on a file that another process has removed
-        would exclude no one. A caller that acquires often may skip this sometimes.
-        """
+        """Take the lock, waiting for at most `seconds`. Raises StoreError, and then it is not held. `check`: make sure
+        that it is still the file at its path. A lock on a file that another process has removed would exclude no one. A
+        caller that acquires often may skip this sometimes."""
         ends = time.monotonic() + seconds
         if not self._turn.acquire(timeout=max(0.0, seconds)):
             raise self._busy(seconds, "another thread of this process")

@@ -24,15 +24,13 @@ if TYPE_CHECKING:
 else:
     hashlib = later("hashlib")
 
-
 MOST_CHARACTERS: Final = 4_000_000  # of all texts of one event together
 MOST_SECRETS: Final = 2_000  # that are redacted one by one
 MOST_ITEMS: Final = 50_000  # of all lists and objects together
 MOST_STEPS: Final = 200_000_000  # a step is a character that is compared with something: about a nanosecond
 NAME_STEPS: Final = 6_000  # the cost of checking a word like `token` and the text after it
 PIECE_STEPS: Final = 3_000  # the cost of checking a piece of text like `ghp_`
-_SHORT: Final = 4096
-"""A string up to this length may use the whole budget; a longer one leaves some for the others."""
+_SHORT: Final = 4096  # A string up to this length may use the whole budget; a longer one leaves some for the others.
 _FEW: Final = 64
 
 
@@ -46,10 +44,8 @@ class RedactionBudget:
         self.steps = MOST_STEPS
 
     def room(self, length: int) -> int:
-        """How many characters of a string of this length may be searched; they are subtracted.
-
-        Fewer than possible for a string that is too long, so that the result still fits if it is redacted again.
-        """
+        """How many characters of a string of this length may be searched; they are subtracted. Fewer than possible for
+        a string that is too long, so that the result still fits if it is redacted again."""
         left = self.characters
         if length > (left if length <= _SHORT else left - left // 16):
             length = left - left // 8
@@ -134,11 +130,8 @@ class Redacted(msgspec.Struct, frozen=True):
 
 
 class Redactor:
-    """Redacts secrets. Several threads may use it.
-
-    Never raises for any value; a value that is already redacted is not changed. The key is read when the first secret
-    is found.
-    """
+    """Redacts secrets. Several threads may use it. Never raises for any value; a value that is already redacted is not
+    changed. The key is read when the first secret is found."""
 
     def __init__(self, key: bytes | None = None, *, root: Path | None = None, more_keys: Iterable[str] = ()) -> None:
         self._key = key
@@ -208,8 +201,6 @@ def worth_trying(
 
 
 class _Pass:
-    """The redaction of one value, with the rules that may match it."""
-
     def __init__(
         self, digest: Callable[[bytes], str], names: SecretNames, rules: Sequence[SecretSearch], triggers: Sequence[str]
     ) -> None:
@@ -394,7 +385,6 @@ def _back_to_space(text: str, room: int) -> int:
 
 
 def _joined(spans: list[Span]) -> list[Span]:
-    """In order, overlapping ones joined."""
     joined: list[Span] = []
     for start, end in sorted(span for span in spans if span[0] < span[1]):
         if joined and start < joined[-1][1]:

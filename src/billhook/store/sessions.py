@@ -66,8 +66,6 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecentSession(msgspec.Struct, frozen=True, kw_only=True):
-    """A session in the list of its project."""
-
     session_id: str
     name: str
     at: str  # when it was last started
@@ -84,11 +82,9 @@ class Sessions:
         return self.state.value("sessions", session_id, recorded)
 
     def named(self, session_id: str, project: str, *, recover: bool = False) -> tuple[SessionRecord, bool]:
-        """The session, with a name, and whether the name is new. For the start of a session.
-
-        A new name differs from the project's recent ones. With `recover` (after `/clear`, which continues under a new
-        id) a session without a name takes over the name of the project's newest one. Afterwards it is the newest.
-        """
+        """The session, with a name, and whether the name is new. For the start of a session. A new name differs from
+        the project's recent ones. With `recover` (after `/clear`, which continues under a new id) a session without a
+        name takes over the name of the project's newest one. Afterwards it is the newest."""
         found, newest = self.get(session_id), self.recent(project)[:1]
         if found is not None and [(one.session_id, one.name) for one in newest] == [(session_id, found.name)]:
             return found, False
@@ -146,10 +142,8 @@ class Sessions:
         *,
         last: bool,
     ) -> tuple[SessionRecord, bool]:
-        """Add a session to its project's list, with the name that `choose` returns under the lock of the list.
-
-        `last`: add it as the newest; otherwise its position does not change, and it is not added.
-        """
+        """Add a session to its project's list, with the name that `choose` returns under the lock of the list. `last`:
+        add it as the newest; otherwise its position does not change, and it is not added."""
         chosen: list[tuple[SessionRecord, bool]] = []
 
         def change(listed: Value | None) -> Value:
@@ -175,7 +169,6 @@ def recorded(record: Value | None, session_id: str) -> SessionRecord | None:
 
 
 def _recent(record: Value | None) -> list[RecentSession]:
-    """The sessions of a list, newest last."""
     return [one for one in listed(record, "sessions", RecentSession) if _NAME.fullmatch(one.name)]
 
 

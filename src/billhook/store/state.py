@@ -41,12 +41,10 @@ COUNTED_ANEW: Final = frozenset({"turns", "held", "notices", "folders", "calls",
 """Kinds whose damaged records `update` treats as missing. A power loss must not disable the turns of a session; other
 kinds contain the user's choices or limits, and need the user."""
 
-
 _READ_AT_EVERY_EVENT: Final = frozenset({"turns", "sessions", "effects"})
 """Flat records that are cached as long as their files are unchanged."""
 _REMEMBERED: Final = 1024
-_SETTLED_NS: Final = 1_000_000_000
-"""A file that was just replaced may be replaced again with the same times."""
+_SETTLED_NS: Final = 1_000_000_000  # A file that was just replaced may be replaced again with the same times.
 
 _Mark = tuple[int, int, int, int]
 
@@ -110,11 +108,9 @@ class FileState:
         return made
 
     def update(self, kind: str, key: str, change: Callable[[Value | None], Value | None]) -> Value | None:
-        """Replace a record with the result of `change`, under a lock; returns the new record.
-
-        `change` gets None if there is no record, and returns None to change nothing. It may update records of other
-        kinds, but not of the same kind. If it raises, or on StoreError, nothing was changed.
-        """
+        """Replace a record with the result of `change`, under a lock; returns the new record. `change` gets None if
+        there is no record, and returns None to change nothing. It may update records of other kinds, but not of the
+        same kind. If it raises, or on StoreError, nothing was changed."""
         if not self._folders[kind].is_dir():  # only an existing folder shows whether names are case-insensitive
             files.private_folder(self._folders[kind], root=self.root)
         path = self.path(kind, key)
@@ -217,16 +213,12 @@ class CallRecord(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """A call that was looked up."""
-
     id: str
     mine: bool  # this process runs the hooks
     said: Value | None = None  # its answer; None: there is none yet
 
 
 class _Judged(msgspec.Struct, omit_defaults=True):
-    """A call in the list of its session."""
-
     id: str
     key: str
     entries: list[str]

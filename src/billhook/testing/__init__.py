@@ -1,4 +1,4 @@
-"""Rules under test: cases in a scratch copy, coverage and mutants, replay of past events, reports of shadow mode.
+"""Rules under test: cases in a scratch copy, coverage and mutants, replay of past events.
 
 Imports: core, effects, agents, engine, runners, store, builtins, config.
 """

@@ -101,8 +101,7 @@ def _has(name: str, effects: Iterable[str]) -> bool:
 # -- assertions
 
 
-Call = str | Mapping[str, Any] | Event
-"""A shell command; a call as in `tests:` (`{"write": ".env"}`); an event."""
+Call = str | Mapping[str, Any] | Event  # A shell command; a call as in `tests:` (`{"write": ".env"}`); an event
 
 
 def fire_call(engine: Engine, call: Call, **fields: Any) -> Verdict:

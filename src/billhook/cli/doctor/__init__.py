@@ -11,20 +11,9 @@ from billhook import __version__
 from billhook.agents import AGENTS
 from billhook.agents.base import Agent
 from billhook.cli import times
-from billhook.cli.doctor import entries
-from billhook.cli.doctor.hooks import (
-    LAST_CALL,
-    DaemonState,
-    gate_findings,
-    guard_findings,
-    head_findings,
-    hook_findings,
-    is_logged,
-    log_findings,
-    trust_findings,
-)
+from billhook.cli.doctor import checks
 from billhook.cli.install import ANOTHER, named, project_here
-from billhook.cli.install.files import agents_here
+from billhook.cli.install.entries import agents_here
 from billhook.cli.options import complete_among, flag, loaded, refuse_agents
 from billhook.cli.screen import beside, coloured, filled, first_problem, note, report, say, shown_path
 from billhook.cli.times import ago
@@ -33,19 +22,17 @@ from billhook.core.text import counted, visible
 from billhook.store.files import state_root
 
 if TYPE_CHECKING:
-    from billhook.cli.doctor.coverage import Coverage, LoggedCalls
+    from billhook.cli.doctor.proof import Coverage, LoggedCalls
 
 
 class AgentReport(msgspec.Struct, frozen=True):
-    """The findings about one agent."""
-
     host: Agent
-    installed: tuple[entries.InstalledEntries, ...]
-    findings: tuple[entries.DoctorFinding, ...]
+    installed: tuple[checks.InstalledEntries, ...]
+    findings: tuple[checks.DoctorFinding, ...]
 
     @property
     def well(self) -> bool:
-        return entries.all_well(self.findings)
+        return checks.all_well(self.findings)
 
     @property
     def events(self) -> list[str]:
@@ -53,30 +40,29 @@ class AgentReport(msgspec.Struct, frozen=True):
         return [event for one in self.installed for event in one.events]
 
 
-def examined(host: Agent, project: str, root: Path, daemon: DaemonState, *, asked: bool = True) -> AgentReport:
+def examined(host: Agent, project: str, root: Path, daemon: checks.DaemonState, *, asked: bool = True) -> AgentReport:
     """Examine one agent. Nothing is changed, and no agent is started.
 
     `asked`: the user named this agent; otherwise it is one of those found here.
     """
-    files = entries.SettingsPair(host, project, root)
-    claude = entries.SettingsPair(AGENTS["claude"], project, root).installed if host.reads_claude else []
+    files = checks.SettingsPair(host, project, root)
+    claude = checks.SettingsPair(AGENTS["claude"], project, root).installed if host.reads_claude else []
     others = [one for one in claude if one.scope in host.reads_claude]  # in files that this agent also reads
     installed = (*files.installed, *others)
-    findings = [entries.program_finding(host), *entries.entry_findings(files, others, asked=asked)]
+    findings = [checks.program_finding(host), *checks.entry_findings(files, others, asked=asked)]
     if installed:
         findings += daemon.listens(call.address for one in installed for call in one.calls() if call.address)
-        findings += trust_findings(host, project, installed)
-        findings += hook_findings(host, project)
-        findings += log_findings(host, project)
+        findings += checks.trust_findings(host, project, installed)
+        findings += checks.hook_findings(host, project)
+        findings += checks.log_findings(host, project)
     return AgentReport(host, installed, tuple(findings))
 
 
 # The screen of `billhook doctor`:
 _WORDS: Final = {"unknown": "?"}
-_INDENT: Final = 19
 
 
-def screen(project: str, general: Sequence[entries.DoctorFinding], reports: Sequence[AgentReport]) -> Iterator[str]:
+def screen(project: str, general: Sequence[checks.DoctorFinding], reports: Sequence[AgentReport]) -> Iterator[str]:
     """Every agent with its findings, billhook itself, and a summary."""
     head = click.style(f"billhook {__version__}", bold=True)
     yield f"{head} in {visible(shown_path(project, here=False))}"
@@ -92,18 +78,17 @@ def screen(project: str, general: Sequence[entries.DoctorFinding], reports: Sequ
     yield ", ".join(wrong) or click.style("no problems found", fg="green")
 
 
-def lines(findings: Iterable[entries.DoctorFinding]) -> Iterator[str]:
-    """Each finding, with its remedy below it."""
+def lines(findings: Iterable[checks.DoctorFinding]) -> Iterator[str]:
     for one in findings:
         word = coloured(f"{_WORDS.get(one.level, one.level):<5}", one.level)
-        text, timed, when = one.text.partition(LAST_CALL)
+        text, timed, when = one.text.partition(checks.LAST_CALL)
         told = f"{text} last called billhook {ago(when)}" if timed else text
         yield from beside(f"  {word} {one.about:<10} ", told)
         if one.remedy:
-            yield from filled(f"-> {one.remedy}", _INDENT, hang=3)
+            yield from filled(f"-> {one.remedy}", 19, hang=3)
 
 
-def beginning(project: str, general: Sequence[entries.DoctorFinding], reports: Sequence[AgentReport]) -> Iterator[str]:
+def beginning(project: str, general: Sequence[checks.DoctorFinding], reports: Sequence[AgentReport]) -> Iterator[str]:
     """The screen if no agent calls billhook: what to do first."""
     yield f"no agent calls billhook in {visible(shown_path(project, here=False))}"
     yield ""
@@ -127,12 +112,11 @@ def beginning(project: str, general: Sequence[entries.DoctorFinding], reports: S
     yield "  billhook replay --transcripts    what the guard would have stopped so far"
 
 
-def as_data(project: str, general: Sequence[entries.DoctorFinding], reports: Sequence[AgentReport]) -> dict[str, Any]:
-    """The report as JSON."""
+def as_data(project: str, general: Sequence[checks.DoctorFinding], reports: Sequence[AgentReport]) -> dict[str, Any]:
     return {
         "version": __version__,
         "project": project,
-        "ok": bool(reports) and entries.all_well(general) and all(about.well for about in reports),
+        "ok": bool(reports) and checks.all_well(general) and all(about.well for about in reports),
         "daemon": [one for one in general if one.about != "guard"],
         "guard": [one for one in general if one.about == "guard"],
         "agents": [
@@ -201,20 +185,18 @@ def verb(agents: tuple[str, ...], as_json: bool, canary: bool, coverage: bool, s
 
 
 class _DoctorScope:
-    """This project, and the agents to examine."""
-
     def __init__(self, agents: tuple[str, ...]) -> None:
         self.root, self.project, self.asked = state_root(), project_here("user"), bool(agents)
         self.hosts = named(agents)[0] if agents else list(self._hosts_here())
-        self.daemon = DaemonState(self.root)
-        self.general = [*self.daemon.findings(), *gate_findings(self.project), *guard_findings(self.project)]
-        self.general += head_findings(self.project, self.root)
+        self.daemon = checks.DaemonState(self.root)
+        self.general = [*self.daemon.findings(), *checks.gate_findings(self.project)]
+        self.general += [*checks.guard_findings(self.project), *checks.head_findings(self.project, self.root)]
 
     def _hosts_here(self) -> Iterator[Agent]:
         """The agents that are on this machine, or whose files have billhook's entries."""
         seen = agents_here("user", self.project)
         for host in AGENTS.values():
-            if seen[host.name] or entries.SettingsPair(host, self.project, self.root).installed:
+            if seen[host.name] or checks.SettingsPair(host, self.project, self.root).installed:
                 yield host
 
     def report(self, host: Agent) -> AgentReport:
@@ -232,7 +214,7 @@ class _DoctorScope:
         """One agent after the other, because each takes a while."""
         found = []
         for about in map(self.report, self.hosts):
-            if not self.asked and not (about.installed and entries.path_of(about.host)):
+            if not self.asked and not (about.installed and checks.path_of(about.host)):
                 continue
             one = self._canary(about, as_json)
             found.append((about.host, one))
@@ -246,10 +228,10 @@ class _DoctorScope:
         report(as_json, () if found else nothing, {"project": self.project, "ok": proved, "agents": agents})
         return 0 if proved else 1
 
-    def _canary(self, report: AgentReport, as_json: bool) -> entries.DoctorFinding:
-        from billhook.cli.doctor.canary import canary_finding, not_possible
+    def _canary(self, report: AgentReport, as_json: bool) -> checks.DoctorFinding:
+        from billhook.cli.doctor.proof import canary_finding, not_possible
 
-        logged = is_logged(report.host, self.project)
+        logged = checks.is_logged(report.host, self.project)
         if refusal := not_possible(report.host, report.events, logged=logged):
             return refusal
         if not as_json:
@@ -257,7 +239,7 @@ class _DoctorScope:
         return canary_finding(report.host, self.project, self.root, [*report.findings, *self.general])
 
     def show_coverage(self, as_json: bool, since: str) -> int:
-        from billhook.cli.doctor.coverage import coverage_data, coverage_lines
+        from billhook.cli.doctor.proof import coverage_data, coverage_lines
 
         hosts = [host for host in self.hosts if host.transcripts and host.names_calls]
         if not hosts and self.asked:
@@ -271,9 +253,9 @@ class _DoctorScope:
         return 0 if well else 1
 
     def _coverage(self, host: Agent, since: str) -> "Coverage":
-        from billhook.cli.doctor.coverage import Reasons, compared
+        from billhook.cli.doctor.proof import Reasons, compared
 
-        about, logged = self.report(host), is_logged(host, self.project)
+        about, logged = self.report(host), checks.is_logged(host, self.project)
 
         def why(seen: "LoggedCalls") -> Reasons:
             return Reasons(host, seen, about.findings, about.events, logged=logged)

@@ -11,7 +11,7 @@ import click
 from billhook.cli.events import show_nothing
 from billhook.cli.events.query import Filters, Slice, chosen, filter_options, here, slice_options
 from billhook.cli.events.show import found, whole
-from billhook.cli.options import flag, loaded, option
+from billhook.cli.options import flag, loaded, option, usage
 from billhook.cli.screen import filled, hint, note, picked, report, shown_path, table_width, with_shown_paths
 from billhook.config import edit_yaml
 from billhook.config.cases import EXPECTED
@@ -23,7 +23,7 @@ from billhook.core.text import counted, visible
 from billhook.store.files import StoreError
 from billhook.store.log import Record
 from billhook.store.log.verify import Head, Verified, export, export_head, exported, exported_head, verify
-from billhook.testing.past import decided_by, event_of, judged_then
+from billhook.testing.replay import decided_by, event_of, judged_then
 
 _SHOWN = 20  # findings on the screen; `--json` has more
 
@@ -37,17 +37,14 @@ def _head(ctx: click.Context, param: click.Parameter, value: str | None) -> Head
         raise UsageError(f"--expect: {error}", hint="give the output of `billhook events verify --head`") from None
 
 
-@click.command(
-    "verify",
-    epilog="""\b
+@usage("""\b
 Examples:
   billhook events verify
   billhook events verify --head > /mnt/elsewhere/head
   billhook events verify --expect "$(cat /mnt/elsewhere/head)"
 
 Exit code: 0 nothing was changed, 1 something was changed,
-removed, moved or added, 2 usage or a log that can't be read.""",
-)
+removed, moved or added, 2 usage or a log that can't be read.""")
 @flag("--head", "wants_head", "Print the head, SEQ:HASH, to store elsewhere; from now on the log must contain it.")
 @option("--expect", "SEQ:HASH", "A head that the log must contain.  [default: all exported heads]", callback=_head)
 @flag("--json", "as_json", "Print one line of JSON.")
@@ -83,7 +80,7 @@ def verify_verb(wants_head: bool, expect: Head | None, as_json: bool) -> int:
 def head_folder() -> str:
     """The configured folder for exported heads; empty if there is none. A broken configuration must not prevent the
     check of the log."""
-    from billhook.config.builtin_options import filled
+    from billhook.config.builtin_hooks import filled
 
     try:
         config = loaded(())
@@ -139,13 +136,10 @@ def _summary(found: Verified, expected: Head | None, target: str) -> Iterator[st
 
 
 # `billhook events export`:
-@click.command(
-    "export",
-    epilog="""\b
+@usage("""\b
 Examples:
   (umask 077; billhook events export > audit.jsonl)
-  billhook events export jolly-squid --since 1d | gzip > session.jsonl.gz""",
-)
+  billhook events export jolly-squid --since 1d | gzip > session.jsonl.gz""")
 @click.argument("sessions", metavar="[SESSION]", nargs=-1)
 @filter_options
 @slice_options("all")
@@ -179,16 +173,13 @@ _OF_RUN: Final = ("session_id", "transcript_path", "tool_use_id", "cwd", "permis
 """Fields that belong to that run, and not to a test."""
 
 
-@click.command(
-    "save",
-    epilog="""\b
+@usage("""\b
 Examples:
   billhook events save 12                          a `billhook fire` command
   billhook events save 12 --as-test                a test case for hooks.yaml
   billhook events save 12 --as-test --to .billhook/hooks.yaml
 
-Exit code: 0 done, 2 usage, or no such record.""",
-)
+Exit code: 0 done, 2 usage, or no such record.""")
 @click.argument("id_", metavar="NR|ID")
 @flag("--as-test", "A test case, with the recorded decision as the expected one.")
 @option("--name", "N", "The name of the test case.")
@@ -207,7 +198,9 @@ def save_verb(id_: str, as_test: bool, name: str | None, file: str | None, as_js
         case = case_of(record, payload, name or "")
         text = f"- {dumps(case)}"
         if file is not None:
-            _append(Path(file), text)
+            path = Path(file)
+            before = path.read_bytes() if path.exists() else None
+            path.write_bytes(edit_yaml.with_sections(before, str(path), {"tests": text}))
         report(as_json, [f"added to {visible(shown_path(file))}: {text}" if file else text], case, whole=True)
         if record.event not in EVENTS:
             hint(f"`{record.event}` is not an event of an agent: the case can't be tested")
@@ -254,7 +247,6 @@ def _without_secrets(record: Record) -> str:
 
 
 def command_of(payload: dict[str, Any]) -> str:
-    """The command that fires the event again."""
     return f"billhook fire --event {shlex.quote(dumps(payload))}"
 
 
@@ -277,9 +269,3 @@ def _call(record: Record, payload: dict[str, Any]) -> dict[str, Any]:
     if record.event == "UserPromptSubmit" and isinstance(given.get("prompt"), str):
         return {"prompt": given["prompt"]}
     return {"event": {field: value for field, value in payload.items() if field not in _OF_RUN}}
-
-
-def _append(file: Path, text: str) -> None:
-    """Add a case at the end of `tests`. Raises BillhookError if that needs an edit by hand."""
-    before = file.read_bytes() if file.exists() else None
-    file.write_bytes(edit_yaml.with_sections(before, str(file), {"tests": text}))

@@ -120,7 +120,6 @@ class Logs:
         return sum(len(reader.unread) for reader in self.readers)
 
     def forward(self, *, notes: bool = False) -> Iterator[LogEntry]:
-        """Oldest first."""
         notes = notes or self._notes
         each = [reader.forward(wanted, notes=notes) for reader, wanted in self._wanted]
         return self._kept(_merged(each, newest_first=False))
@@ -287,7 +286,6 @@ def _by_id(word: str, here: LogScope) -> Ids:
 
 
 def is_logged(session_id: str, here: LogScope) -> bool:
-    """Whether this project's log has a record of that session."""
     wanted = Wanted(sessions=frozenset((session_id,)), project=here.project)
     return next(here.reader().backward(wanted), None) is not None
 
@@ -321,7 +319,6 @@ def _matches(word: str, known: Iterable[tuple[str, str, str]]) -> Ids:
 
 
 def every_session(here: LogScope) -> Iterator[SessionRecord]:
-    """All sessions with a name, in no order."""
     path = here.root / FOLDERS["sessions"]
     with opened(path, here.root) as folder:
         if folder is None:
@@ -363,8 +360,6 @@ Verb = Callable[..., Any]
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
-    """The filters on the command line."""
-
     sessions: tuple[str, ...] = ()
     events: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()

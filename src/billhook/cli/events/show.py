@@ -9,28 +9,9 @@ from typing import Any, Final
 import click
 import msgspec
 
-from billhook.cli import times
-from billhook.cli.events import Printer, format_options, query
-from billhook.cli.events.table import EventRow, Table, about, told, turn, word
-from billhook.cli.options import option
-from billhook.cli.screen import (
-    beside,
-    cells,
-    coloured,
-    cut,
-    few,
-    filled,
-    hint,
-    hook_head,
-    name_column,
-    say,
-    shown_name,
-    shown_path,
-    table_width,
-    text_indent,
-    with_shown_paths,
-    word_of,
-)
+from billhook.cli import screen, times
+from billhook.cli.events import EventRow, Printer, Table, about, format_options, query, told, turn, word
+from billhook.cli.options import option, usage
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, flat, visible
@@ -41,20 +22,16 @@ from billhook.store.log.reader import LogEntry, LogReader
 _LIMIT = 50
 _MOST_HITS = 3  # hits that are shown for one record; the others are counted
 _BEFORE = 25
-_LONGEST_PLACE = 40
 _INDENT = 8
 _UNSEARCHED: Final = frozenset({"v", "seq", "mono", "side"})  # internal fields
 
 
-@click.command(
-    "search",
-    epilog="""\b
+@usage("""\b
 Examples:
   billhook events search "turn-tracker"
   billhook events search 'git push' --decision deny
   billhook events search .env --session . --since 1d
-  billhook events search terraform --json | jq -r .session_name""",
-)
+  billhook events search terraform --json | jq -r .session_name""")
 @click.argument("words", metavar="QUERY", nargs=-1, required=True)
 @option("--session", "-s", "sessions", "S,..", "Only these sessions: `.`, names or ids.", multiple=True)
 @query.filter_options
@@ -78,10 +55,10 @@ def search_verb(words: tuple[str, ...], filters: query.Filters, part: query.Slic
     if in_json or minimal:
         printer.show(logs, found)
     elif found:
-        say("\n".join(_screen([logs.whole(entry) for entry in found], text, printer)))
+        screen.say("\n".join(_screen([logs.whole(entry) for entry in found], text, printer)))
     printer.count(logs, len(found), part, filters=True)
     if not found and logs.count() and text != text.lower():
-        hint(f"case matters; try `{flat(text.lower())}`")
+        screen.hint(f"case matters; try `{flat(text.lower())}`")
     return 0
 
 
@@ -93,8 +70,8 @@ def _screen(records: list[Record], sought: str, printer: Printer) -> Iterator[st
         yield from table.lines(row)
         found = list(hits(row.record, sought))
         for place, text in found[:_MOST_HITS]:
-            shown = f"{cut(place, _LONGEST_PLACE)}: "
-            yield " " * _INDENT + click.style(shown, dim=True) + marked(text, sought, cells(shown))
+            shown = f"{screen.cut(place, 40)}: "
+            yield " " * _INDENT + click.style(shown, dim=True) + marked(text, sought, screen.cells(shown))
         if len(found) > _MOST_HITS:
             yield f"{' ' * _INDENT}and {len(found) - _MOST_HITS} more: billhook events show {row.record.seq}"
 
@@ -120,12 +97,12 @@ def marked(text: str, sought: str, used: int) -> str:
     """The text around the first hit, as much as fits into a line, with the hit highlighted."""
     at = text.find(sought)
     begin = max(0, at - _BEFORE)
-    room = max(20, table_width() - _INDENT - used)
+    room = max(20, screen.table_width() - _INDENT - used)
     before = ("..." if begin else "") + flat_keeping_ends(text[begin:at])
     hit = flat_keeping_ends(sought)
-    rest = room - cells(before) - cells(hit)
+    rest = room - screen.cells(before) - screen.cells(hit)
     after = flat_keeping_ends(text[at + len(sought) : at + len(sought) + max(0, rest) + 1])
-    if cells(after) > rest:
+    if screen.cells(after) > rest:
         after = after[: max(0, rest - 3)] + "..."
     return before + click.style(hit, fg="black", bg="yellow") + after
 
@@ -146,13 +123,10 @@ _LABEL = 9
 _LONGEST = 20_000  # characters of one value on the screen; `--json` has all
 
 
-@click.command(
-    "show",
-    epilog="""\b
+@usage("""\b
 Examples:
   billhook events show 12
-  billhook events show 019a8f3b52c7 | jq .outcomes""",
-)
+  billhook events show 019a8f3b52c7 | jq .outcomes""")
 @click.argument("id_", metavar="NR|ID")
 @query.json_options(
     "One line of JSON: the record as logged, with its event. The default in a pipe.",
@@ -170,11 +144,11 @@ def show_verb(id_: str, in_json: bool) -> int:
     if in_json:
         click.echo(query.line_of(entry, record))
     else:
-        say("\n".join(_record_screen(record, entry, query.SessionNames(where))))
+        screen.say("\n".join(_record_screen(record, entry, query.SessionNames(where))))
     if problem:
-        say(f"{'' if in_json else chr(10)}note: {visible(problem)}", err=True)
+        screen.say(f"{'' if in_json else chr(10)}note: {visible(problem)}", err=True)
     if not in_json:
-        hint(f"`billhook explain {record.id}` shows which hook decided, and what would happen today")
+        screen.hint(f"`billhook explain {record.id}` shows which hook decided, and what would happen today")
     return 0
 
 
@@ -219,7 +193,6 @@ def _numbered(number: int, reader: LogReader) -> tuple[LogReader, LogEntry]:
 
 
 def _line(folder: int, name: str, start: bytes) -> bytes:
-    """The line of a log file with this beginning; empty if there is none."""
     descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     with open(descriptor, "rb") as stream:
         held = b"\n"
@@ -243,13 +216,13 @@ def whole(reader: LogReader, entry: LogEntry) -> tuple[Record, str]:
 def _record_screen(record: Record, entry: LogEntry, names: query.SessionNames) -> Iterator[str]:
     head = f"{record.event} {record.tool or ''}".strip()
     subject = about(record)
-    lines = filled(f"{head}: {subject}" if subject else head, 0, table_width(), hang=2)
-    yield from (click.style(line, bold=True) for line in few(lines, 2))
+    lines = screen.filled(f"{head}: {subject}" if subject else head, 0, screen.table_width(), hang=2)
+    yield from (click.style(line, bold=True) for line in screen.few(lines, 2))
     verdict = word(record)
     instead = told(record)
     quiet = f" ({instead})" if instead else " (no objection)" if verdict == "none" and record.note is None else ""
     quiet = quiet if record.judged else ": no hook could run"
-    yield f"{'verdict':<{_LABEL}} {coloured(verdict, verdict)}{quiet}"
+    yield f"{'verdict':<{_LABEL}} {screen.coloured(verdict, verdict)}{quiet}"
     told_to = [*(("to model", text) for text in record.context), *(("to user", text) for text in record.messages)]
     for label, text in (("reason", record.reason), *told_to):
         yield from _labelled(label, text)
@@ -275,7 +248,7 @@ def _facts(record: Record, entry: LogEntry, names: query.SessionNames) -> Iterat
         "tool use": record.tool_use_id,
         "agent": " ".join(filter(None, (record.agent_type, record.agent_id))),
         "mode": record.permission_mode,
-        "folder": shown_path(record.cwd, here=False),
+        "folder": screen.shown_path(record.cwd, here=False),
         "called by": record.host,
         "took": f"{record.duration_ms:.1f} ms",
         "redacted": f"{counted(record.redacted, 'secret')} removed" if record.redacted else "",
@@ -285,28 +258,32 @@ def _facts(record: Record, entry: LogEntry, names: query.SessionNames) -> Iterat
     yield ""
     for label, text in about.items():
         yield from _labelled(label, text)
-    yield f"{'log':<{_LABEL}} record {record.seq} of {visible(shown_path(str(entry.file), here=False))}"
+    yield f"{'log':<{_LABEL}} record {record.seq} of {visible(screen.shown_path(str(entry.file), here=False))}"
 
 
 def _hooks(record: Record) -> Iterator[str]:
     ran = [one for one in record.outcomes if one.status != "skipped"]
     skipped = {one.hook: one.error or "skipped" for one in record.outcomes if one.status == "skipped"}
     skipped |= record.not_asked
-    column = min(32, name_column([one.hook for one in ran] + list(skipped)))
+    column = min(32, screen.name_column([one.hook for one in ran] + list(skipped)))
     yield from ("", click.style("hooks that ran", bold=True)) if ran else ()
     for one in ran:
         yield from _outcome(one, column)
     yield from ("", click.style("skipped hooks", bold=True)) if skipped else ()
     for name, why in skipped.items():
-        yield from beside(f"  {shown_name(name):<{column}}  ", why, below=6, columns=table_width(), most=column + 4)
+        head = f"  {screen.shown_name(name):<{column}}  "
+        yield from screen.beside(head, why, below=6, columns=screen.table_width(), most=column + 4)
 
 
 def _outcome(one: OutcomeRecord, column: int) -> Iterator[str]:
     failed = one.status in query.FAILED
-    name = click.style(shown_name(one.hook), fg="cyan")
-    shown = coloured(f"{flat(word_of(one)):<15}", "failed" if failed else one.decision)
-    head, source = hook_head(name, shown, f"{one.duration_ms:.1f} ms", column), flat(with_shown_paths(one.source or ""))
-    fits = cells(click.unstyle(head.rpartition("\n")[2])) + 2 + cells(source) <= table_width()
+    name = click.style(screen.shown_name(one.hook), fg="cyan")
+    shown = screen.coloured(f"{flat(screen.word_of(one)):<15}", "failed" if failed else one.decision)
+    head, source = (
+        screen.hook_head(name, shown, f"{one.duration_ms:.1f} ms", column),
+        flat(screen.with_shown_paths(one.source or "")),
+    )
+    fits = screen.cells(click.unstyle(head.rpartition("\n")[2])) + 2 + screen.cells(source) <= screen.table_width()
     yield f"{head}  {source}".rstrip() if fits else head
     texts = [None if fits else source, one.reason if not failed else None, one.error]
     texts.append("the event continued without its answer (on_failure: allow)" if one.failed_open else None)
@@ -314,17 +291,17 @@ def _outcome(one: OutcomeRecord, column: int) -> Iterator[str]:
     texts.append(str(one.waived) if one.waived is not None and one.waived.would != "none" else None)
     texts.append(f"code: {one.code}" if one.code else None)
     texts.append(strictjson.compact(one.data) if one.data is not None else None)
-    yield from (line for text in texts if text for line in filled(text, text_indent(column), table_width()))
+    indent, room = screen.text_indent(column), screen.table_width()
+    yield from (line for text in texts if text for line in screen.filled(text, indent, room))
 
 
 def _labelled(label: str, text: str | None) -> Iterator[str]:
     if not text:
         return
-    yield from beside(f"{label:<{_LABEL}} ", text, columns=table_width())
+    yield from screen.beside(f"{label:<{_LABEL}} ", text, columns=screen.table_width())
 
 
 def _value(value: Any) -> Iterator[str]:
-    """A value for the screen: strings unchanged, everything else as indented JSON."""
     text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
     more = f"\n... {len(text) - _LONGEST:,} more characters (--json)" if len(text) > _LONGEST else ""
     yield from (f"  {visible(line)}".rstrip() for line in (text[:_LONGEST] + more).split("\n"))

@@ -10,9 +10,8 @@ import msgspec
 
 from billhook.builtins.metrics import HookStats, Tally
 from billhook.cli import times
-from billhook.cli.events import query, show_list, show_nothing
-from billhook.cli.events.table import TRUST
-from billhook.cli.options import flag, option
+from billhook.cli.events import TRUST, query, show_list, show_nothing
+from billhook.cli.options import flag, option, usage
 from billhook.cli.screen import aligned, note, report, shown_path, width
 from billhook.cli.times import shown_time
 from billhook.config import loader
@@ -48,14 +47,11 @@ class Summary(msgspec.Struct, kw_only=True):
         self.failed_open += record.failed_open > 0
 
 
-@click.command(
-    "list",
-    epilog="""\b
+@usage("""\b
 Examples:
   billhook events list
   billhook events list --since 1w
-  billhook events list --all --json | jq -r 'select(.denied > 0) | .name'""",
-)
+  billhook events list --all --json | jq -r 'select(.denied > 0) | .name'""")
 @flag("--all", "everywhere", "The sessions of all projects.")
 @times.option("--since", "since", end=False, help="Only events since then: 1h, 2d, a date, ISO 8601.")
 @times.option("--until", "until", end=True, help="Only events up to then.")
@@ -99,9 +95,8 @@ def _sessions_table(shown: list[Summary], everywhere: bool) -> list[str]:
         first, last = times.minute(one.first), times.minute(one.last)
         last = last.split(" ")[-1] if last[:10] == first[:10] else last  # on the same day only the time
         numbers = (f"{number:,}" for number in (one.events, one.denied, one.asked, one.failed_open))
-        rows.append(
-            [one.name or "-", one.session_id or "-", first, last, *numbers, shown_path(one.project, here=False)]
-        )
+        place = shown_path(one.project, here=False)
+        rows.append([one.name or "-", one.session_id or "-", first, last, *numbers, place])
     cells = [row[: len(titles)] for row in rows]
     if everywhere:
         return aligned(titles, cells, right=(4, 5, 6, 7), flexible=8, drop=(1, 3, 6, 7, 2))
@@ -124,14 +119,11 @@ class TouchedFile(msgspec.Struct, kw_only=True):
     last: str = ""
 
 
-@click.command(
-    "files",
-    epilog="""\b
+@usage("""\b
 Examples:
   billhook events files .
   billhook events files --since 1d --decision deny
-  billhook events files jolly-squid --json | jq -r 'select(.writes > 0) | .path'""",
-)
+  billhook events files jolly-squid --json | jq -r 'select(.writes > 0) | .path'""")
 @click.argument("sessions", metavar="[SESSION]", nargs=-1)
 @query.filter_options
 @option("--last", "-n", "last", "N", "The N most recent files.", type=int, callback=query.number)
@@ -167,7 +159,6 @@ def touched(records: Iterable[Record]) -> list[TouchedFile]:
 
 
 def _counted_before(record: Record, paths: tuple[str, ...], calls: Counter[tuple[str, ...]]) -> bool:
-    """Whether this is the result of a call that was already counted."""
     call = (record.tool_use_id,) if record.tool_use_id else paths
     key = (record.session_id, record.tool or "", *call)
     if record.event == "PreToolUse":
@@ -194,17 +185,14 @@ def _count(one: TouchedFile, record: Record) -> None:
 def _files_table(shown: list[TouchedFile]) -> list[str]:
     numbers = [(f"{number:,}" for number in (one.reads, one.writes, one.other, one.denied)) for one in shown]
     rows = [[shown_path(one.path), *some, times.minute(one.last)] for one, some in zip(shown, numbers, strict=True)]
-    return aligned(
-        ("FILE", "READS", "WRITES", "OTHER", "DENIED", "LAST"), rows, right=(1, 2, 3, 4), least=24, drop=(3, 5)
-    )
+    titles = ("FILE", "READS", "WRITES", "OTHER", "DENIED", "LAST")
+    return aligned(titles, rows, right=(1, 2, 3, 4), least=24, drop=(3, 5))
 
 
 # `billhook events stats`:
-_LONGEST_NAME = 40
 _HEADS = ("hook    ", "runs", "started", "failed", "timed out", "p50 ms", "p95 ms", "max ms", "output")
 _SECONDARY = ("output", "p50 ms", "max ms", "timed out")  # left out on a narrow screen
 _STARTED = 2  # the column of background starts, which is left out if there are none
-_SIZES = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
 class Stats:
@@ -228,16 +216,13 @@ class Stats:
         self.hooks: tuple[HookStats, ...] = tally.stats()  # the slowest first
 
 
-@click.command(
-    "stats",
-    epilog="""\b
+@usage("""\b
 Examples:
   billhook events stats
   billhook events stats . --since 1h
   billhook events stats | jq -r '.hooks[] | select(.over_budget) | .name'
 
-Exit code: always 0.""",
-)
+Exit code: always 0.""")
 @click.argument("sessions", nargs=-1, metavar="[SESSION]")
 @query.filter_options
 @query.json_options("One line of JSON. The default in a pipe.")
@@ -310,7 +295,7 @@ def _hooks_table(hooks: tuple[HookStats, ...], warn_ms: float | None) -> Iterato
     heads, *cells = rows
     room = width() - len("  slow")
     right, drop = range(1, len(heads)), [heads.index(name) for name in _SECONDARY]
-    names: dict[str, Any] = {"least": 20, "most": _LONGEST_NAME, "drop": drop}
+    names: dict[str, Any] = {"least": 20, "most": 40, "drop": drop}
     head, *lines = aligned(heads, cells, right=right, room=room, style="bold", **names)
     yield head
     for hook, line in zip(hooks, lines, strict=True):
@@ -324,7 +309,7 @@ def _time(ms: float | None) -> str:
 
 
 def _size(number: int) -> str:
-    for unit, bytes_ in _SIZES:
+    for unit, bytes_ in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if number >= bytes_:
             return f"{number / bytes_:.1f} {unit}"
     return f"{number} B" if number else "-"
@@ -334,13 +319,10 @@ def _size(number: int) -> str:
 _NAMED = 8
 
 
-@click.command(
-    "rename",
-    epilog="""\b
+@usage("""\b
 Examples:
   billhook events rename . login-rewrite
-  billhook events rename jolly-squid login-rewrite""",
-)
+  billhook events rename jolly-squid login-rewrite""")
 @click.argument("session", metavar="SESSION")
 @click.argument("name", metavar="NAME")
 @flag("--json", "as_json", "Print the session as one line of JSON.")

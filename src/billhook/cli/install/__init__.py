@@ -14,9 +14,9 @@ import msgspec
 
 from billhook.agents import AGENTS, TABLE, agent
 from billhook.agents.base import Agent, Scope
-from billhook.cli.install import files, plan
+from billhook.cli.install import entries, plan
 from billhook.cli.install.entries import PROGRAM, TOKEN_VARIABLE, EntryOptions, IfMissing, ours
-from billhook.cli.options import choice, complete_among, flag, option, refuse_agents
+from billhook.cli.options import choice, complete_among, flag, option, refuse_agents, usage
 from billhook.cli.screen import error_text, filled, note, say, say_json, shown_path, with_shown_paths
 from billhook.config import sources
 from billhook.config.edit_json import measured
@@ -144,7 +144,6 @@ def _split(data: bytes | None) -> list[str]:
 
 
 def as_data(change: plan.InstallChange, *, dry: bool) -> dict[str, Any]:
-    """The change as JSON."""
     wrote = change.state not in ("already", "absent")
     target, backup = change.target, change.target.shelf.backup
     return {
@@ -163,12 +162,7 @@ def as_data(change: plan.InstallChange, *, dry: bool) -> dict[str, Any]:
 
 
 # `billhook install`:
-_ADDRESS = "127.0.0.1:8123"
-
-
-@click.command(
-    "install",
-    epilog=f"""AGENT is one of {", ".join(AGENTS)}, or all.
+@usage(f"""AGENT is one of {", ".join(AGENTS)}, or all.
 
 \b
 Examples:
@@ -179,8 +173,7 @@ Examples:
   billhook install claude --events PreToolUse,Stop
 
 Exit code: 0 done, or installed already; 1 no agent was found;
-2 refused, or a file can't be changed.""",
-)
+2 refused, or a file can't be changed.""")
 @click.argument("agents", nargs=-1, metavar="AGENT ...", shell_complete=complete_among([*AGENTS, ALL]))
 @scope_options
 @option("--events", "NAME,...", "Only these events.  [default: what hooks need]", multiple=True)
@@ -207,7 +200,7 @@ def verb(
     project = project_here(scope)
     options = _options(scope, http, if_missing, program)
     asked = _InstallRequest(scope=scope, project=project, dry=dry, **given)
-    here = files.agents_here(scope, project) if all_agents else None
+    here = entries.agents_here(scope, project) if all_agents else None
     code = one_by_one(hosts, partial(_install, asked=asked, options=options, here=here))
     lines = list(dict.fromkeys(line for change in asked.done for line in _next_steps(change, options)))
     if lines and not asked.as_json and not dry:
@@ -253,13 +246,13 @@ def _options(scope: Scope, http: bool, if_missing: IfMissing, program: str) -> E
         if http:
             message = "--http is for your own settings: without billhook such an entry can't refuse calls"
             raise UsageError(message, hint="leave out --http, or --project")
-        if not files.on_path(PROGRAM):
+        if not entries.on_path(PROGRAM):
             note(f"`{PROGRAM}` is not on PATH here, so these entries act as if billhook were missing")
         return EntryOptions(scope=scope, if_missing=if_missing)
-    path = files.named(program) if program else files.lasting()
-    if program and (place := files.soon_gone(path)):
+    path = entries.chosen_program(program) if program else entries.lasting_program()
+    if program and (place := entries.soon_gone(path)):
         note(f"{path} is in {place}; when it is removed, your agents deny the calls that it would check")
-    if not program and (owner := files.of_a_project(path)):
+    if not program and (owner := entries.of_a_project(path)):
         own = "to install your own copy, run `uv tool install .` in a checkout"
         note(f"your settings will call billhook in {owner}; {own}")
     return EntryOptions(scope=scope, program=path, if_missing=if_missing, http=_daemon_address() if http else "")
@@ -273,7 +266,7 @@ def _daemon_address() -> str:
         found = control.ask(state_root())
     except control.SilentError:
         found = None
-    return found.http.rstrip("/") if found is not None and found.http else f"http://{_ADDRESS}"
+    return found.http.rstrip("/") if found is not None and found.http else "http://127.0.0.1:8123"
 
 
 def _install(host: Agent, asked: _InstallRequest, options: EntryOptions, here: dict[str, str] | None) -> bool:
@@ -312,7 +305,6 @@ def _approve(change: plan.InstallChange) -> None:
 
 
 def _has_past(host: Agent, project: str) -> bool:
-    """Whether transcripts of this project contain a call."""
     from billhook.agents.transcripts import TranscriptScan
     from billhook.testing.replay import project_of
 
@@ -341,9 +333,7 @@ def _next_steps(change: plan.InstallChange, options: EntryOptions) -> Iterator[s
 
 
 # `billhook uninstall`:
-@click.command(
-    "uninstall",
-    epilog=f"""AGENT is one of {", ".join(AGENTS)}, or all.
+@usage(f"""AGENT is one of {", ".join(AGENTS)}, or all.
 
 \b
 Examples:
@@ -351,8 +341,7 @@ Examples:
   billhook uninstall all --dry-run      show the changes
   billhook uninstall {ANOTHER} --project    from the settings of this project
 
-Exit code: 0 done, or not installed; 2 refused, or a file can't be changed.""",
-)
+Exit code: 0 done, or not installed; 2 refused, or a file can't be changed.""")
 @click.argument("agents", nargs=-1, metavar="AGENT ...", shell_complete=complete_among([*AGENTS, ALL]))
 @scope_options
 @flag("--dry-run", "dry", "Show the changes without making them.")

@@ -1,20 +1,40 @@
-"""The entries in an agent's file that call billhook: how they are written, and how they are recognised later."""
+"""The handlers in an agent's file: billhook's entries, the program that they call, and others that can be adopted."""
 
 import json
 import math
+import os
 import re
 import shlex
+import shutil
+import sys
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
 
-from billhook.agents import whole
+from billhook.agents import AGENTS, own_events, whole
 from billhook.agents.base import Agent, Scope
-from billhook.config import edit_json
-from billhook.config.declaration import Action, RunAction, Url
-from billhook.config.installation import is_billhook
+from billhook.config import edit_json, sources
+from billhook.config.declaration import (
+    ADOPTED,
+    RESERVED,
+    Action,
+    Exec,
+    RunAction,
+    Url,
+    checked_name,
+    free_name,
+    made_name,
+)
+from billhook.config.edit_json import Document, at_path
+from billhook.config.edit_yaml import hooks_in, pieces_of
 from billhook.config.nodes import Node
+from billhook.config.sources import is_billhook
+from billhook.core import client_env
+from billhook.core.dialect_traits import meanings
+from billhook.core.errors import UsageError
+from billhook.core.tools import NAMINGS
 
 SECONDS: Final = 60.0  # the timeout of an entry, unless a hook needs more
 PROGRAM: Final = "billhook-hook"
@@ -33,7 +53,6 @@ MISSING_THERE: Final = (
 )
 NOT_RUNNING: Final = "billhook is not installed here, so its hooks do not run."  # the same in every version
 UNGUARDED: Final = f"{NOT_RUNNING} Install it: {GET_BILLHOOK}"
-_WARNED: Final = REFUSED_WITHOUT | {"SessionStart"}
 
 IfMissing = Literal["deny", "allow"]
 
@@ -103,8 +122,7 @@ def command(host: Agent, event: str, options: EntryOptions, deadline: int) -> st
 
 
 def _without(host: Agent, event: str, options: EntryOptions) -> str:
-    """The shell commands that run if billhook is missing."""
-    if options.if_missing == "allow" and event in _WARNED:
+    if options.if_missing == "allow" and event in REFUSED_WITHOUT | {"SessionStart"}:
         stdout = f"echo {shlex.quote(json.dumps({'systemMessage': UNGUARDED}))}; " if host.system_message else ""
         return f"{{ {stdout}echo {shlex.quote(UNGUARDED)} >&2; exit 0; }}"
     if options.if_missing == "allow" or not is_refused(host, event):
@@ -170,8 +188,6 @@ def wanted(host: Agent, events: Iterable[str], options: EntryOptions) -> dict[st
 
 # An agent's file:
 class Handler(msgspec.Struct, frozen=True):
-    """One handler of an agent's file."""
-
     event: str  # the agent's name of it
     at: int  # index in the event's list: of the handler, or of its group
     inner: int  # index in that group's `hooks`; -1 in a flat file
@@ -204,7 +220,6 @@ def _wrong(node: Node, file: str, message: str, hint: str) -> edit_json.FaultyFi
 
 
 def handlers(document: edit_json.Document, host: Agent) -> list[Handler]:
-    """Every handler in the file, in its order."""
     found = []
     for event in dict.fromkeys(edit_json.keys(edit_json.at_path(document, ["hooks"]))):
         listed = edit_json.at_path(document, ["hooks", event])
@@ -221,7 +236,6 @@ def handlers(document: edit_json.Document, host: Agent) -> list[Handler]:
 
 
 def _listed(node: Node | None) -> tuple[Node, ...]:
-    """The items of a list; empty for anything else."""
     return node.value if node is not None and isinstance(node.value, tuple) else ()
 
 
@@ -242,7 +256,6 @@ def by_hand(document: edit_json.Document, host: Agent) -> list[Handler]:
 
 
 def holds(document: edit_json.Document, host: Agent, wanted: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether billhook's entries are exactly these."""
     found = [(one.event, one.entry) for one in ours(document, host)]
     return sorted(event for event, _ in found) == sorted(wanted) and all(data == wanted[event] for event, data in found)
 
@@ -312,3 +325,283 @@ def _without_head(text: str, host: Agent, original: edit_json.Document | None) -
         [],
         edit_json.inside(original, kept) if original and kept is not None and not edit_json.items(kept) else "",
     )
+
+
+ALSO_CALLS: Final = "also calls billhook"
+_SWITCHES: Final = {"disableAllHooks": True, "hooksConfig.enabled": False, "tools.enableHooks": False}
+
+
+def notes_about(file: str, document: Document, host: Agent) -> list[str]:
+    """Notes on what the user should change in a file; `document` is the file without billhook's entries."""
+    off = []
+    for path, value in _SWITCHES.items():
+        found = at_path(document, path.split("."))
+        if found is not None and found.value is value:
+            off.append(f"{file}:{found.line} disables all hooks (`{path}`): {host.title} will not call billhook")
+    for path in ("hooksConfig.disabled", "hooks.disabled"):  # some agents can disable single hooks by name
+        found = at_path(document, path.split("."))
+        if host.named and found is not None and isinstance(found.value, tuple) and NAME in found.plain():
+            off.append(f"{file}:{found.line} disables billhook's hooks (`{path}`): {host.title} will not call it")
+    twice = by_hand(document, host)
+    return [
+        *off,
+        *(f"{file}:{one.line} {ALSO_CALLS}, in an entry that `install` did not write; remove it" for one in twice),
+        *(host.beside(file, sources.read_bytes) if host.beside else ()),
+    ]
+
+
+# The path of billhook-hook, and whether it is a lasting one.
+_REMEDY: Final = "install it permanently (`uv tool install .` in a checkout of billhook, or pipx), and run that one"
+_TEMPORARY: Final = "a temporary folder"
+_SCRATCH: Final = ("/tmp", "/var/tmp", "/dev/shm", "/private/tmp", "/private/var/folders")
+_CACHES: Final = (("UV_CACHE_DIR", ""), ("PIPX_HOME", ".cache"), ("XDG_CACHE_HOME", ""))
+
+
+def on_path(program: str) -> str:
+    """The path of a program on PATH; empty if it is not there."""
+    return shutil.which(program, path=client_env.environ().get("PATH")) or ""
+
+
+def chosen_program(program: str) -> str:
+    """The program that the user chose, as an absolute path. Raises UsageError."""
+    path = client_env.abspath(client_env.expanduser(program))
+    if os.path.isdir(path):
+        path = os.path.join(path, PROGRAM)
+    if os.path.basename(path) != PROGRAM or not os.access(path, os.X_OK):
+        hint = f"name an executable `{PROGRAM}`, or its folder"
+        raise UsageError(f"`{program}` is not an executable {PROGRAM}", hint=hint)
+    return path
+
+
+def lasting_program() -> str:
+    """A lasting absolute path of billhook-hook. Raises UsageError."""
+    beside = os.path.join(os.path.dirname(sys.executable), PROGRAM)
+    installed = on_path(PROGRAM)
+    found = [path for path in (beside, installed and os.path.abspath(installed)) if path and os.access(path, os.X_OK)]
+    if not found:
+        raise UsageError(f"there is no `{PROGRAM}` next to {sys.executable}", hint=_REMEDY)
+    stays = [path for path in found if not throw_away(path)]
+    if not stays:
+        raise UsageError(
+            f"this billhook is in {throw_away(found[0])}: entries in your settings would soon point to a missing file",
+            place=found[0],
+            hint=f"{_REMEDY}; or name a permanent one with --program",
+        )
+    # The link on PATH outlives its target: a new version may be installed elsewhere.
+    return stays[-1] if os.path.samefile(stays[0], stays[-1]) else stays[0]
+
+
+def throw_away(path: str) -> str:
+    """The kind of temporary place in which a program is, or to which it links; empty if there is none."""
+    caches = [os.path.join(value, rest) for name, rest in _CACHES if (value := client_env.environ().get(name))]
+    caches += [client_env.expanduser("~/.cache"), client_env.expanduser("~/Library/Caches")]
+    for one in (path, os.path.realpath(path)):
+        if any(_below(one, cache) for cache in caches) or "/.cache/" in one:
+            return "a cache (of uvx, pipx run or a similar tool)"
+        if any(_below(one, folder) for folder in (*_SCRATCH, tempfile.gettempdir())):
+            return _TEMPORARY
+    return ""
+
+
+def soon_gone(path: str) -> str:
+    """The kind of temporary place of a program that the user named; empty if the home folder is in one, too."""
+    place = throw_away(path)
+    return "" if place == _TEMPORARY == throw_away(client_env.expanduser("~")) else place
+
+
+def _below(path: str, folder: str) -> bool:
+    return path.startswith((os.path.join(folder, ""), os.path.join(os.path.realpath(folder), "")))
+
+
+def of_a_project(path: str) -> str:
+    """The virtual environment of a repository to which a program belongs; empty if there is none."""
+    above = os.path.dirname(os.path.dirname(os.path.realpath(path)))
+    marks = (os.path.join(above, "pyvenv.cfg"), os.path.join(os.path.dirname(above), ".git"))
+    return above if all(map(os.path.exists, marks)) else ""
+
+
+def agents_here(scope: Scope, project: str) -> dict[str, str]:
+    """For every agent, the path that shows that it is used here; empty if there is none."""
+    seen = {}
+    for host in AGENTS.values():
+        places = [os.path.normpath(os.path.join(host.home(), trace)) for trace in host.traces]
+        places += [os.path.dirname(host.file(scope, project))] if scope == "project" else []
+        seen[host.name] = on_path(host.program) or next(filter(os.path.exists, places), "")
+    return seen
+
+
+# `install --adopt`: turns an agent's handlers into hooks of a hooks.yaml, so that they are logged and explained.
+_HANDLED: Final = frozenset({"asyncRewake", "type", "matcher", "name", "description", "once"})
+_SAME: Final = {
+    **{key: key for key in ("if", "shell", "headers", "allowedEnvVars")},
+    "async": "background",
+    "statusMessage": "title",
+}
+"""Keys of handlers that also exist in a hooks.yaml, with their names there."""
+_OF_GROUPS: Final = frozenset({"matcher", "sequential", "description"})
+_TOOL_EVENTS: Final = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest"})
+
+
+class Adopted(msgspec.Struct, frozen=True):
+    """One handler that was moved into a hooks.yaml."""
+
+    event: str  # the agent's name of it
+    entry: dict[str, Any]  # the item of the event's list: a group with this one handler, or the handler itself
+    name: str  # its name in hooks.yaml
+
+
+class Moved(msgspec.Struct, frozen=True, kw_only=True):
+    """The hooks.yaml to which handlers were moved."""
+
+    file: str
+    existed: bool
+    after: str  # the hash of that file after the move
+    pieces: tuple[str, ...]  # the added texts
+    handlers: tuple[Adopted, ...]
+    made: tuple[str, ...] = ()
+
+
+class Adoption:
+    """The handlers that can be moved, and those that can't, with the reason."""
+
+    def __init__(self, host: Agent, found: Iterable[Handler], taken: set[str]) -> None:
+        """`taken`: names of existing hooks."""
+        self._host, self._taken = host, set(taken)
+        self._events = {own: own_events(host.name, own) for own in host.spellings.values()}
+        self.hooks: dict[str, dict[str, Any]] = {}
+        self.handlers: list[Adopted] = []
+        self.picked: list[Handler] = []
+        self.staying: list[str] = []
+        self.seconds: dict[str, float] = {}
+        for one in found:
+            if not is_written(one.data):
+                self._take(one)
+
+    def _take(self, handler: Handler) -> None:
+        action = _action(handler.data, self._host)
+        if why := self._stays(handler, action):
+            self.staying.append(f"the {handler.event} hook in line {handler.line} stays there: {why}")
+            return
+        assert action is not None
+        event, given = self._events[handler.event], handler.data.get("name")
+        stem = given if isinstance(given, str) and not checked_name(given) else made_name(action, event)
+        name = free_name(stem, event, self._taken | RESERVED)
+        self._taken.add(name)
+        mark = f"{self._host.name} {handler.event} {json.dumps(handler.entry)}"  # the original entry, with its event
+        self.hooks[name] = {**self._fields(handler, event, action), ADOPTED: mark}
+        self.seconds[event] = max(self.seconds.get(event, 0), self.hooks[name].get("timeout", 0))
+        self.handlers.append(Adopted(handler.event, handler.entry, name))
+        self.picked.append(handler)
+
+    def _stays(self, handler: Handler, action: Action | None) -> str:
+        if action is None:
+            kind = handler.data.get("type")
+            typed = isinstance(kind, str) and kind not in ("command", "http")
+            return f"billhook can't run hooks of type `{kind}`" if typed else "it has no command"
+        if handler.data.get("asyncRewake") is True:
+            return "billhook does not support `asyncRewake`"
+        if is_billhook(action):
+            return "it calls billhook, which would run twice; remove it"
+        if handler.event not in self._events:
+            return "billhook does not support this event"
+        command = self._host.command_key
+        own = {RunAction: (command, "command"), Exec: ("command", "args"), Url: ("url",)}[type(action)]
+        known = {*_HANDLED, *_SAME, *own, self._host.timeout_key, *(self._host.fail_closed or ())[:1]}
+        odd = [key for key in handler.data if key not in known]
+        odd += [key for key in handler.group if key not in _OF_GROUPS]
+        pattern, seconds = (handler.data.get(key, handler.group.get(key)) for key in ("matcher", "timeout"))
+        odd += ["matcher"] if pattern is not None and not isinstance(pattern, str) else []
+        positive = isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds > 0
+        odd += ["timeout"] if seconds is not None and not positive else []
+        return f"a hooks.yaml has no equivalent of its `{odd[0]}`" if odd else ""
+
+    def _fields(self, handler: Handler, event: str, action: Action) -> dict[str, Any]:
+        data, host = handler.data, self._host
+        fields: dict[str, Any] = {"events": event}
+        pattern = data.get("matcher", handler.group.get("matcher"))
+        if isinstance(pattern, str) and pattern not in ("", "*", ".*"):
+            fields["match"] = _matcher(pattern, host) if event in _TOOL_EVENTS else pattern
+        match action:
+            case RunAction(text):
+                fields["run"] = text
+            case Exec(argv):
+                fields["exec"] = list(argv)
+            case Url(url):
+                fields["url"] = url
+        fields |= {mine: data[key] for key, mine in _SAME.items() if key in data and key not in fields}
+        if host.name != "claude":
+            fields["dialect"] = host.name
+        if isinstance(data.get("description"), str) and "title" not in fields:
+            fields["title"] = data["description"]
+        seconds = data.get(host.timeout_key)
+        if seconds is not None:
+            fields["timeout"] = _number(seconds / host.unit_per_second)
+        elif event != "SessionEnd":
+            fields["timeout"] = _number(meanings(host.name).timeout_for(event))
+        if host.fail_closed and data.get(host.fail_closed[0]) == host.fail_closed[1]:
+            fields["gate"] = True
+        if fields.get("background") is True:  # nothing waits for it, so its failure can't block
+            fields.pop("gate", None)
+        return fields
+
+
+def _action(data: Mapping[str, Any], host: Agent) -> Action | None:
+    command, url, args = data.get(host.command_key, data.get("command")), data.get("url"), data.get("args")
+    kind = data.get("type", "command" if not host.typed else None)
+    if kind == "http" and isinstance(url, str):
+        return Url(url)
+    if kind != "command" or not isinstance(command, str) or not command.strip():
+        return None
+    if isinstance(args, list) and all(isinstance(one, str) for one in args):
+        return Exec((command, *args))
+    return RunAction(command)
+
+
+def _matcher(pattern: str, host: Agent) -> str:
+    """A matcher that also selects the tools by their canonical names."""
+    names = NAMINGS[meanings(host.name).naming]
+    try:
+        wanted = [canonical for own, canonical in names.items() if re.search(pattern, own)]
+    except re.error:
+        return pattern
+    return "|".join(dict.fromkeys([pattern, *wanted]))
+
+
+def _number(seconds: float) -> int | float:
+    return int(seconds) if seconds == int(seconds) else seconds
+
+
+# The origin of adopted hooks, as the hooks.yaml records it.
+def moved_into(file: str, data: bytes, host: Agent) -> Moved | None:
+    """The handlers that were moved into a hooks.yaml from an agent's file; None if there are none.
+
+    Raises FaultyFileError.
+    """
+    hooks = hooks_in(data, file)
+    found = [one for name, fields in hooks.items() if (one := _adopted(name, fields.get(ADOPTED), host)) is not None]
+    if not found:
+        return None
+    # a hook that was edited since is not removed: its text no longer matches
+    pieces = pieces_of(data, {one.name: _original_fields(one, host) for one in found})
+    return Moved(file=file, existed=True, after="", pieces=pieces, handlers=tuple(found))
+
+
+def _adopted(name: str, mark: object, host: Agent) -> Adopted | None:
+    words = mark.split(" ", 2) if isinstance(mark, str) else []
+    if len(words) < 3 or words[0] != host.name or words[1] not in host.spellings.values():
+        return None
+    try:
+        entry = json.loads(words[2])
+    except ValueError:
+        return None
+    inner = entry.get("hooks") if isinstance(entry, dict) else None  # of a group: must be exactly one handler
+    alone = isinstance(inner, list) and len(inner) == 1 and isinstance(inner[0], dict)
+    return Adopted(words[1], entry, name) if isinstance(entry, dict) and (alone or host.shape == "flat") else None
+
+
+def _original_fields(one: Adopted, host: Agent) -> dict[str, Any]:
+    nested = host.shape == "nested"
+    data = one.entry["hooks"][0] if nested else one.entry
+    group = {key: value for key, value in one.entry.items() if key != "hooks"} if nested else {}
+    made = Adoption(host, [Handler(one.event, 0, 0 if nested else -1, data, group, 0)], set()).hooks
+    return next(iter(made.values()), {})

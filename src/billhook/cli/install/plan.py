@@ -1,27 +1,32 @@
-"""Changes to an agent's file by `install` and `uninstall`: they are planned first, then made."""
+"""Changes to an agent's file by `install` and `uninstall`: they are planned first, then made, with a backup."""
 
+import errno
 import functools
+import hashlib
 import json
 import os
+import stat
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 from billhook.agents import NARROWER, canonical_event
 from billhook.agents.base import Agent, Scope
-from billhook.cli.install import entries, files
-from billhook.cli.install.adopt import Adoption, moved_into
-from billhook.cli.install.files import Adopted, InstallBackup, Moved, Shelf, digest, notes_about
+from billhook.cli.install import entries
+from billhook.cli.install.entries import Adopted, Adoption, Moved, moved_into, notes_about
 from billhook.config import sources
 from billhook.config.declaration import Layer, needs_consent
 from billhook.config.edit_json import Document, at_path, decoded, items, measured
 from billhook.config.edit_yaml import is_bare, names_in, with_hooks
 from billhook.config.loader import load_config
+from billhook.config.nodes import MAX_BYTES
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.events import EVENTS
 from billhook.core.text import suggestion
+from billhook.store import files
 
 State = Literal["installed", "updated", "already", "removed", "absent"]
 
@@ -33,6 +38,16 @@ class FileChange(msgspec.Struct, frozen=True):
     real: str  # the file that is written: links are followed
     before: bytes | None
     after: bytes | None
+
+
+class InstallBackup(msgspec.Struct, frozen=True, kw_only=True):
+    host: str
+    scope: Scope
+    file: str
+    existed: bool  # whether the file existed before
+    after: str  # the hash of the file with billhook's entries
+    made: tuple[str, ...] = ()  # folders that were created for it
+    moved: Moved | None = None
 
 
 class InstallChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,8 +76,8 @@ class Target:
         self.path = host.file(scope, project)
         if scope == "project" and not host.project_file:
             raise UsageError(f"{host.title} has no project settings", hint="use --user for your own settings")
-        self.real = files.behind(self.path, scope, project)
-        self.data = files.content(self.real)
+        self.real = behind(self.path, scope, project)
+        self.data = content(self.real)
         self.shelf = Shelf(root, host, scope, self.real)
         self.kept = self.shelf.kept()
         self.untouched = self.kept is not None and digest(self.data) == self.kept.after
@@ -73,8 +88,8 @@ class Target:
         """The handlers adopted from it: by the record, or by the hooks.yaml if another user installed it."""
         if self.kept is not None or not entries.ours(measured(self.text()), self.host):
             return self.kept.moved if self.kept is not None else None
-        real = files.behind(hooks_file(self.scope, self.project), self.scope, self.project)
-        data = files.content(real)
+        real = behind(hooks_file(self.scope, self.project), self.scope, self.project)
+        data = content(real)
         return moved_into(real, data, self.host) if data is not None else None
 
     def text(self) -> str:
@@ -84,16 +99,13 @@ class Target:
         return text
 
     def settings(self, data: bytes | None) -> str:
-        """The settings in such data, as JSON."""
         text = self.host.format.read((data or b"").decode("utf-8", "surrogateescape"))
         return decoded(text.encode("utf-8", "surrogateescape"), self.path)
 
     def file(self, settings: str) -> bytes:
-        """The file with these settings."""
         return self.host.format.write(settings, (self.data or b"").decode("utf-8", "surrogateescape")).encode()
 
     def clean(self) -> str:
-        """Its settings without billhook's entries."""
         text = self.text()
         if not entries.ours(measured(text), self.host):
             return text
@@ -141,7 +153,6 @@ def as_it_was(text: str, original: str | None, host: Agent) -> str:
 
 
 def _each(document: Document, host: Agent) -> list[str]:
-    """Every handler with its group, sorted."""
     return sorted(
         json.dumps([one.event, one.group, one.data], sort_keys=True) for one in entries.handlers(document, host)
     )
@@ -200,17 +211,15 @@ def _kept(target: Target, after: bytes, moved: Moved | None) -> InstallBackup:
 
 
 def hooks_file(scope: Scope, project: str) -> str:
-    """The hooks.yaml for adopted handlers."""
     of_project = [os.path.join(project, ".billhook", name) for name in ("hooks.yaml", "hooks.yml")]
     paths = sources.user_files()[1:] if scope == "user" else of_project
     return next((path for path in paths if os.path.lexists(path)), paths[0])
 
 
 def _adoption(target: Target, clean: str) -> tuple[Adoption, tuple[FileChange, Moved] | None]:
-    """The handlers to move, and the change to the hooks.yaml."""
     path = hooks_file(target.scope, target.project)
-    real = files.behind(path, target.scope, target.project)
-    data = files.content(real)
+    real = behind(path, target.scope, target.project)
+    data = content(real)
     adoption = Adoption(target.host, entries.handlers(measured(clean), target.host), names_in(data, path))
     if not adoption.picked:
         if not adoption.staying:
@@ -245,7 +254,6 @@ def _adoptable_elsewhere(target: Target) -> str:
 
 
 def _yaml_without(target: Target, data: bytes | None) -> bytes | None:
-    """The hooks.yaml without the moved handlers."""
     if target.moved is None:
         return data
     change = _unmoved(target, target.moved, [])
@@ -253,7 +261,6 @@ def _yaml_without(target: Target, data: bytes | None) -> bytes | None:
 
 
 def plan_uninstall(target: Target) -> InstallChange:
-    """The changes of `uninstall`."""
     restored = target.restored()
     notes: list[str] = []
     changes = [target.change(restored)]
@@ -265,8 +272,7 @@ def plan_uninstall(target: Target) -> InstallChange:
 
 
 def _unmoved(target: Target, moved: Moved, notes: list[str]) -> FileChange | None:
-    """The change to the hooks.yaml that removes the moved handlers."""
-    data = files.content(moved.file)
+    data = content(moved.file)
     if data is None:
         return None
     if digest(data) == moved.after:
@@ -299,7 +305,7 @@ def carry_out(change: InstallChange) -> None:
     made = {}
     for one in reversed(change.files):  # moved handlers are added before they are removed
         assert one.after is not None
-        made[one.real] = files.replace(one.real, one.after, target.scope, one.before)
+        made[one.real] = replace(one.real, one.after, target.scope, one.before)
     moved = change.kept.moved
     if moved is not None and made.get(moved.file):
         moved = msgspec.structs.replace(moved, made=tuple(made[moved.file]))
@@ -313,12 +319,12 @@ def _take_out(change: InstallChange) -> None:
         if one.before == one.after:
             continue
         if one.after is not None:
-            files.replace(one.real, one.after, target.scope, one.before)
+            replace(one.real, one.after, target.scope, one.before)
             continue
         made = list(kept.made) if kept is not None else []  # folders to remove with the file, if they are empty
         if kept is not None and kept.moved is not None and one.real == kept.moved.file:
             made = list(kept.moved.made) or [os.path.dirname(one.real)]
-        files.remove(one.real, one.before, made)
+        remove(one.real, one.before, made)
     if kept is not None:
         target.shelf.forget()
 
@@ -406,3 +412,186 @@ def widened(host: Agent, words: Iterable[str]) -> list[str]:
 
 def _split(words: Iterable[str]) -> list[str]:
     return [part for given in words for part in given.replace(",", " ").split()]
+
+
+# Agents' files on disk:
+_NEW: Final = {"user": 0o600, "project": 0o666}
+"""The mode of a new file: private for the user's file; for a project's, the umask applies."""
+
+
+def behind(file: str, scope: Scope, project: str) -> str:
+    """The file that is written: links are followed, but not out of a project. Raises BillhookError."""
+    real = os.path.realpath(file)
+    if scope == "project" and not real.startswith(os.path.join(os.path.realpath(project), "")):
+        hint = "replace the link with a file in the project"
+        raise BillhookError(f"this link leads out of the project, to {real}", place=file, hint=hint)
+    if os.path.islink(file) and not os.path.isdir(os.path.dirname(real)):
+        hint = "fix or remove the link"
+        raise BillhookError(f"this is a link to {real}, which does not exist", place=file, hint=hint)
+    return real
+
+
+def content(real: str) -> bytes | None:
+    """The content of a file; None if it does not exist. Raises BillhookError if it can't be read."""
+    try:
+        data = sources.read_bytes(real, MAX_BYTES)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _explained("read", real, error) from error
+    if len(data) > MAX_BYTES:
+        raise BillhookError(
+            f"the file has more than {MAX_BYTES:,} bytes", place=real, hint="this is not a settings file"
+        )
+    return data
+
+
+def replace(real: str, data: bytes, scope: Scope, expected: bytes | None) -> list[str]:
+    """Replace `expected` with `data` atomically, with the same mode; returns the folders that were created.
+
+    Raises BillhookError; then nothing was changed.
+    """
+    if content(real) != expected:
+        hint = "run it again"
+        raise BillhookError("the file was changed by another process; nothing was written", place=real, hint=hint)
+    folder, missing, made = os.path.dirname(real), list[str](), list[str]()
+    while not os.path.isdir(folder):
+        missing.insert(0, folder)
+        folder = os.path.dirname(folder)
+    try:
+        for one in missing:
+            os.mkdir(one, 0o700 if scope == "user" else 0o777)
+            made.append(one)
+        _write(real, data, scope)
+    except OSError as error:
+        unmake(made)
+        raise _explained("write", real, error) from error
+    return made
+
+
+def _write(real: str, data: bytes, scope: Scope) -> None:
+    folder, name = os.path.split(real)
+    draft = os.path.join(folder, f".{name}.{os.urandom(6).hex()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _NEW[scope])
+    try:
+        with open(descriptor, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            with suppress(FileNotFoundError):  # keep mode and owner of the existing file
+                found, mine = os.stat(real), os.fstat(descriptor)
+                os.fchmod(descriptor, stat.S_IMODE(found.st_mode))
+                with suppress(OSError):  # only root may give files away
+                    if (found.st_uid, found.st_gid) != (mine.st_uid, mine.st_gid):
+                        os.fchown(descriptor, found.st_uid, found.st_gid)
+            os.fsync(descriptor)
+        os.rename(draft, real)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(draft)
+        raise
+    _sync(folder)
+
+
+def remove(real: str, expected: bytes | None, made: list[str]) -> None:
+    """Remove a file, and the folders that were created for it if they are empty. Raises BillhookError."""
+    if content(real) != expected:
+        raise BillhookError("the file was changed by another process", place=real, hint="run it again")
+    try:
+        os.unlink(real)
+        _sync(os.path.dirname(real))
+    except OSError as error:
+        raise _explained("remove", real, error) from error
+    unmake(made)
+
+
+def unmake(made: list[str]) -> None:
+    """Remove empty folders, the innermost first."""
+    for folder in reversed(made):
+        with suppress(OSError):
+            os.rmdir(folder)
+
+
+def _sync(folder: str) -> None:
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _explained(doing: str, real: str, error: OSError) -> BillhookError:
+    hint = _HINTS.get(error.errno or 0, "check the permissions of the file and of its folder")
+    return BillhookError(f"can't {doing} the file: {error.strerror or error}", place=real, hint=hint)
+
+
+_HINTS: Final = {
+    errno.ENOSPC: "free some space on that disk",
+    errno.EROFS: "that disk is read-only: edit the original of the file",
+    errno.ENOTDIR: "there is a file where a folder is needed: move it away",
+    errno.EBUSY: "the file is a mount point: edit the original",
+    errno.ELOOP: "the links form a circle: fix them",
+}
+
+
+# The backups of `install`, in the user's state:
+_LARGEST: Final = 4 << 20
+_RECORD: Final = "record.json"
+_BEFORE: Final = "before"
+_RESTORE: Final = "restore"
+_YAML: Final = "hooks.yaml"
+
+
+def digest(data: bytes | None) -> str:
+    return hashlib.sha256(data).hexdigest() if data is not None else ""
+
+
+class Shelf:
+    """The backup of one agent's file, in a folder of the user's state."""
+
+    def __init__(self, root: Path, host: Agent, scope: Scope, file: str) -> None:
+        key = hashlib.sha256(os.fsencode(file)).hexdigest()[:12]
+        self.root, self.name = root, os.path.basename(file)
+        self.folder = root / "billhook" / "installed" / f"{host.name}-{scope}-{key}"
+
+    @property
+    def backup(self) -> Path:
+        """The file just before the last change."""
+        return self.folder / f"{self.name}.{_BEFORE}"
+
+    def kept(self) -> InstallBackup | None:
+        """The record of the installation; None if there is none. Raises BillhookError if it is damaged."""
+        data = files.read_bytes(self.folder / _RECORD, _LARGEST, root=self.root)
+        if data is None:
+            return None
+        try:
+            return msgspec.json.decode(data, type=InstallBackup)
+        except msgspec.MsgspecError:
+            hint = f"remove {self.folder}; `billhook uninstall` then still removes the entries"
+            message = "the record of this installation is damaged"
+            raise BillhookError(message, place=str(self.folder), hint=hint) from None
+
+    def restored(self) -> bytes | None:
+        """The file without billhook's entries; None if that is unknown."""
+        return files.read_bytes(self.folder / _RESTORE, _LARGEST, root=self.root)
+
+    def yaml(self) -> bytes | None:
+        """The hooks.yaml before handlers were moved there; None if there was none."""
+        return files.read_bytes(self.folder / _YAML, _LARGEST, root=self.root)
+
+    def keep(
+        self, kept: InstallBackup, before: bytes | None = None, restore: bytes | None = None, yaml: bytes | None = None
+    ) -> None:
+        """Save the record and the given files. Raises StoreError; then nothing may be changed."""
+        for name, data in ((self.backup.name, before), (_RESTORE, restore), (_YAML, yaml)):
+            if data is not None:
+                self._write(name, data)
+        self._write(_RECORD, msgspec.json.format(msgspec.json.encode(kept)) + b"\n")
+
+    def forget(self) -> None:
+        """Remove what is only needed to restore the file; the backup stays."""
+        for name in (_RECORD, _RESTORE, _YAML):
+            files.remove(self.folder / name, root=self.root)
+
+    def _write(self, name: str, data: bytes) -> None:
+        files.write_atomically(self.folder / name, data, root=self.root)

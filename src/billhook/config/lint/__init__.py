@@ -19,16 +19,16 @@ from billhook.core.text import Finding
 
 def lint(entries: Sequence[Declared], variables: Mapping[str, frozenset[str]] = MappingProxyType({})) -> list[Finding]:
     """All findings by place, except for disabled or broken hooks. `variables`: by file, those it sets for its hooks."""
-    from billhook.config.lint import answers, commands, matchers, replaceable
+    from billhook.config.lint import commands, matchers
     from billhook.config.lint import hooks as one_hook
 
     hooks = [entry for entry in entries if entry.enabled and entry.action is not None]
-    checks = (*matchers.CHECKS, *commands.CHECKS, *one_hook.CHECKS, *answers.CHECKS, *replaceable.CHECKS)
+    checks = (*matchers.CHECKS, *commands.CHECKS, *one_hook.CHECKS)
     found = [finding for hook in hooks for check in checks for finding in check(hook)]
     found += [one for hook in hooks for one in one_hook.lint_variables(hook, variables.get(hook.file, frozenset()))]
     found += matchers.lint_rules(hooks)
     found += one_hook.lint_dialects(hooks)
-    found += answers.lint_results(hooks)
+    found += one_hook.lint_results(hooks)
     # The matcher of a group is the matcher of all its handlers.
     distinct = {(one.code, one.file, one.line, one.column, one.message): one for one in reversed(found)}
     return sorted(distinct.values(), key=lambda one: (one.file, one.line, one.column, one.code))

@@ -1,29 +1,46 @@
-"""Checks of one hook: timeouts, gates without effect (BH501 to BH503, BH510), addresses, shell lines, and findings from
-the event log.
+"""Checks of one hook: timeouts, gates and answers without effect (BH501 to BH503, BH510, BH513), addresses, shell
+lines, tests that are never true (BH301, BH305), variables and results (BH212, BH214); and for `billhook check --host`,
+what an agent can't honour of it: missing events, answers that it ignores or changes, and time limits.
 """
 
 import functools
 import importlib.util
 import os
 import re
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 import msgspec
+from msgspec.structs import replace
 
-from billhook.agents import AGENTS
+from billhook.agents import AGENTS, own_name
+from billhook.agents.base import CAPABILITIES, can
 from billhook.agents.child import HOOK_VARIABLES
-from billhook.config import variables
-from billhook.config.declaration import Declared, Exec, RunAction, Say, Url
-from billhook.config.history import NOT_WANTED, HookHistory, Quiet, Slow
+from billhook.config import actions
+from billhook.config.declaration import (
+    BUILTINS,
+    EVENT_VARIABLES,
+    Declared,
+    Exec,
+    Mask,
+    NotYet,
+    Python,
+    Rewrite,
+    RunAction,
+    Say,
+    Url,
+    spelling,
+)
 from billhook.config.lint import at_event, edit, finding, kinds, listed
-from billhook.config.lint.commands import LONGEST, scripts
+from billhook.config.lint.commands import LONGEST, head_of, scripts
+from billhook.config.permissions import MODES
 from billhook.config.sources import agent_of
-from billhook.core.answers import SkipReason
+from billhook.core.answer_schema import HEARD
 from billhook.core.dialect_traits import meanings
-from billhook.core.events import Block
-from billhook.core.text import Finding, install_command
+from billhook.core.events import EVENTS, Block
+from billhook.core.match import compile_matcher
+from billhook.core.text import Finding, install_command, nearest
 from billhook.runners.webhook import loopback
 
 
@@ -168,60 +185,6 @@ def _secret(parts: SplitResult) -> str:
     return f"a secret (`{names[0]}`)" if names else ""
 
 
-# Findings from the event log, about hooks without any other finding:
-
-
-def lint_log(facts: HookHistory, warn_ms: float | None) -> Iterator[Finding]:
-    """A note for each hook that never ran, and for each that is slow."""
-    yield from (_never_fired(one, one.row.declared) for one in facts.quiet if one.row.declared is not None)
-    yield from (_slow(one, one.row.declared, warn_ms or 0.0) for one in facts.slow if one.row.declared is not None)
-
-
-def _never_fired(quiet: Quiet, hook: Declared) -> Finding:
-    occurred = ", ".join(f"`{event}` occurred {_times(count)}" for event, count in quiet.events.items())
-    unfit = sum(count for why, count in quiet.reasons.items() if why in NOT_WANTED)
-    behind = sum(quiet.reasons.values()) - unfit
-    field = "match" if hook.match and SkipReason.CONDITION_FALSE not in quiet.reasons else "rules"
-    value = hook.match if field == "match" else " ".join(hook.conditions.rules[:1])
-    what = f"`{edit(hook, field, value)}`" if value else "its condition"
-    if not behind:
-        why = f", and {what} did not match"
-    elif not unfit:
-        why = f", and {'each time ' * (behind > 1)}{_ended_by(quiet)} before it could run"
-    else:
-        why = f"; {what} did not match {_times(unfit)}, and {_times(behind)} {_ended_by(quiet)} before it could run"
-    last = " the last time" if sum(quiet.events.values()) > 1 else ""
-    right = (
-        "for a guard against rare cases this is normal"
-        if unfit
-        else "to run also for denied calls, it needs a smaller `priority`"
-    )
-    hint = f"`billhook explain {quiet.last}` shows why it was skipped{last}; {right}"
-    return finding(
-        hook, "BH601", field if unfit else "priority", f"{hook.subject} has never run: {occurred}{why}", hint
-    )
-
-
-def _ended_by(quiet: Quiet) -> str:
-    ended = [why for why in quiet.reasons if why not in NOT_WANTED]
-    return " or ".join([*ended[:3], *(["others"] if len(ended) > 3 else [])])
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else "twice" if count == 2 else f"{count:,} times"
-
-
-def _slow(slow: Slow, hook: Declared, warn_ms: float) -> Finding:
-    runs, took = slow.stats.runs, f"{slow.stats.p95 or 0.0:,.0f} ms"
-    spoken = f"the slowest of {runs} runs took {took}" if runs > 1 else f"its one run took {took}"
-    if runs >= 20:  # with fewer runs the 95th percentile is the longest
-        spoken = f"one run in twenty takes {took} or more"
-    message = f"{hook.subject} is slow: {spoken}, and the latency budget is {warn_ms:,.0f} ms"
-    later = "" if hook.gate else ", run it in the background"
-    hint = f"make it faster{later}, or raise `warn_ms` of the built-in `metrics`"
-    return finding(hook, "BH602", "action", message, hint)
-
-
 # Shell lines that can't work where they run (BH406, BH407). Quoted text, comments and here-documents are blanked out
 # first, because the shell does not read them.
 
@@ -272,7 +235,7 @@ def lint_variables(hook: Declared, given: frozenset[str] = frozenset()) -> Itera
     if not isinstance(hook.action, RunAction) or hook.action.shell == "powershell" or len(hook.action.text) > LONGEST:
         return
     native = hook.shape == "yaml"
-    text = variables.for_shell(hook.action.text, "")[0] if native else hook.action.text
+    text = actions.for_shell(hook.action.text, "")[0] if native else hook.action.text
     if name := next((name for name in _unset(text) if name not in given and _is_invented(name, hook)), ""):
         yield _never_set(hook, name, "")
         return
@@ -300,7 +263,7 @@ def _never_set(hook: Declared, name: str, word: str) -> Finding:
         return finding(hook, "BH406", "action", message, "use `$CLAUDE_PROJECT_DIR`")
     asked = next((query for words, query in _FIELDS if words.search(name)), ".tool_input")
     own = asked.removesuffix(" // empty").rpartition(".")[2].replace("tool_name", "tool")
-    if hook.shape == "yaml" and not word and own in variables.NAMES:
+    if hook.shape == "yaml" and not word and own in actions.NAMES:
         return finding(hook, "BH406", "action", message, f"write `${{{own}}}`")
     hint = f"set it first: `{name}=$(jq -r '{asked}')`"
     return finding(hook, "BH406", "action", f"{message}; the event comes as JSON on stdin", hint)
@@ -394,4 +357,372 @@ def blanked(text: str, *, double: bool) -> str:
     return _QUOTED.sub(blank, text)
 
 
-CHECKS: Final = (_milliseconds, _too_late, _nothing_to_block, _nothing_to_refuse, lint_url, lint_bash)
+# -- what a hook answers and depends on
+
+
+_KEEPS_GOING: Final = frozenset(name for name, kind in EVENTS.items() if kind.block is Block.KEEP_GOING)
+_STOPS: Final = frozenset(EVENTS) - {name for name, fields in HEARD.items() if "continue" not in fields}
+_HONOURED: Final = {
+    "keep_going": _KEEPS_GOING,
+    "stop": _STOPS,
+    "rewrite": frozenset({"PreToolUse", "PermissionRequest"}),
+    "mask": frozenset({"PostToolUse"}),
+}
+"""The events at which an answer has an effect."""
+_USUAL: Final = {"keep_going": "Stop", "stop": "PreToolUse", "rewrite": "PreToolUse", "mask": "PostToolUse"}
+
+
+def lint_answer(hook: Declared) -> Iterator[Finding]:
+    """BH510: an answer that an event ignores."""
+    key = _answer_key(hook)
+    honoured = _HONOURED.get(key)
+    ignored = [kind.__name__ for kind in kinds(hook) if honoured is not None and kind.__name__ not in honoured]
+    if honoured is None or not ignored:
+        return
+    left = [name for name in hook.events if name not in ignored]
+    message = f"`{key}` has no effect at {listed(ignored)}"
+    yield finding(hook, "BH510", "action", message, at_event(hook, *(left or [_USUAL[key]])))
+
+
+def _answer_key(hook: Declared) -> str:
+    match hook.action:
+        case Say(decision):
+            return decision
+        case Rewrite():
+            return "rewrite"
+        case Mask():
+            return "mask"
+        case _:
+            return ""
+
+
+_TAKEN_BY: Final = {"options": Python, "interpreter": Python, "headers": Url, "allowed_env": Url}
+_NAMED: Final = {Python: "python", Url: "url"}
+
+
+def lint_settings(hook: Declared) -> Iterator[Finding]:
+    """BH510: settings of a function or an address beside another action."""
+    for field, action in _TAKEN_BY.items():
+        if field in hook.places and not isinstance(hook.action, action):
+            key = spelling(field, json=hook.shape != "yaml")
+            message = f"`{key}` has no effect here: it is a setting of `{_NAMED[action]}`"
+            yield finding(hook, "BH510", field, message, f"remove `{key}`")
+
+
+def lint_everywhere(hook: Declared) -> Iterator[Finding]:
+    """BH513, a note: a hook without `events` denies or asks at every event, unless a condition is about tool calls."""
+    limits = hook.conditions
+    about_calls = hook.match or limits.rules or limits.effects or limits.paths.read or limits.paths.write
+    if hook.events or "events" in hook.places or about_calls or _answer_key(hook) not in ("deny", "ask"):
+        return
+    word = "denies" if _answer_key(hook) == "deny" else "asks"
+    message = f"{hook.subject} has no `events`, so it {word} at every event, also at prompts and Stop"
+    yield replace(finding(hook, "BH513", "action", message, at_event(hook, "PreToolUse")), note=True)
+
+
+# -- tests of `when`
+
+
+def lint_tests(hook: Declared) -> Iterator[Finding]:
+    """Tests that can't be true. Those in `any` and `not` are left out: the others decide there."""
+    tests = dict(hook.conditions.when)
+    yield from _no_prompt(hook) if "prompt" in tests else ()
+    for name, known in (("agent", tuple(AGENTS)), ("permission_mode", MODES)):
+        for value in tests.get(name, ()):
+            yield from _unknown_value(hook, name, value, known)
+
+
+def _no_prompt(hook: Declared) -> Iterator[Finding]:
+    bare = [kind.__name__ for kind in kinds(hook) if "prompt" not in kind.__struct_fields__]
+    if bare:
+        there = "" if len(bare) == len(hook.events) else " there"
+        left = [name for name in hook.events if name not in bare]
+        message = f"`when.prompt` needs a prompt, and {listed(bare)} has none: the hook never runs{there}"
+        yield finding(hook, "BH305", "when", message, at_event(hook, *(left or ["UserPromptSubmit"])))
+
+
+def _unknown_value(hook: Declared, name: str, value: str, known: Sequence[str]) -> Iterator[Finding]:
+    """A name that no agent has. One that is far from all of them may be of a host that billhook does not know."""
+    bare = value.removeprefix("!")
+    if bare in known or re.search(r"[*?\[]", bare):
+        return
+    near = nearest(bare, known)
+    hint = f"did you mean `{near}`?" if near else f"use one of {', '.join(known)}, or ignore this for another host"
+    message = f"`when.{name}: {value}` is never {'false' if value != bare else 'true'}: no agent has this value"
+    yield replace(finding(hook, "BH301", "when", message, hint), note=not near)
+
+
+# -- variables and results
+
+
+_UNCLOSED: Final = re.compile(rf"(?<!\$)\$\{{({'|'.join(sorted(EVENT_VARIABLES))}|results\.[\w.-]+)(?=[^\w.:}}-]|$)")
+_RESULT: Final = re.compile(r"(?<!\$)\$\{results\.([\w-]+)\.")
+
+
+def _texts(hook: Declared) -> Iterator[str]:
+    """The strings of a hook in which `${...}` is filled in."""
+    match hook.action:
+        case RunAction(text):
+            yield text
+        case Exec(argv):
+            yield from argv
+        case Say(_, text, _, command):
+            yield from (text, command)
+        case Rewrite(fields, programs):
+            yield from (str(value) for _, value in (*fields, *programs))
+
+
+def lint_references(hook: Declared) -> Iterator[Finding]:
+    """BH214: a `${` without its `}`."""
+    for text in _texts(hook) if hook.shape == "yaml" else ():
+        if found := _UNCLOSED.search(text):
+            message = f"`{found[0]}` is not closed, so it is not replaced by a value"
+            yield finding(hook, "BH214", "action", message, f"write `{found[0]}}}`")
+            return
+
+
+def lint_results(hooks: Sequence[Declared]) -> Iterator[Finding]:
+    """BH212: a hook that uses the result of another one, which does not run before it."""
+    for place, hook in enumerate(hooks):
+        for name in dict.fromkeys(_results_of(hook)):
+            if name in BUILTINS or name in hook.after or "/" in name:
+                continue
+            same = [(at, other) for at, other in enumerate(hooks) if other.name == name and _meet(hook, other)]
+            if not same:
+                yield _no_such_result(hook, name, [other.name for other in hooks if other is not hook])
+            elif not any((other.priority, at) < (hook.priority, place) for at, other in same):
+                message = f"{hook.subject} uses the result of `{name}`, which runs after it"
+                yield finding(hook, "BH212", "action", message, f"add `{edit(hook, 'after', name)}`")
+
+
+def _results_of(hook: Declared) -> Iterator[str]:
+    for text in _texts(hook) if hook.shape == "yaml" else ():
+        yield from _RESULT.findall(text)
+    yield from _tested(hook.conditions.when)
+
+
+def _tested(tests: Sequence[tuple[str, Any]]) -> Iterator[str]:
+    for name, wanted in tests:
+        if name.startswith("results."):
+            yield name.split(".")[1]
+        elif name == "not":
+            yield from _tested(wanted)
+        elif name in ("all", "any"):
+            for inner in wanted:
+                yield from _tested(inner)
+
+
+def _meet(hook: Declared, other: Declared) -> bool:
+    """Whether both listen for some event."""
+    return not hook.events or not other.events or bool({*hook.events} & {*other.events})
+
+
+def _no_such_result(hook: Declared, name: str, known: Sequence[str]) -> Finding:
+    near = nearest(name, known)
+    hint = f"did you mean `{near}`?" if near and near != name else f"add a hook named `{name}` for the same event"
+    message = f"{hook.subject} uses the result of `{name}`, but no hook of that name runs before it"
+    return finding(hook, "BH212", "action", message, hint)
+
+
+CHECKS: Final = (
+    *(_milliseconds, _too_late, _nothing_to_block, _nothing_to_refuse, lint_url, lint_bash),
+    *(lint_answer, lint_settings, lint_everywhere, lint_tests, lint_references),
+)
+
+
+# -- what an agent can't honour: each limit is one sentence
+
+
+_LITERALS: Final = {"inject": ("context",), "notify": ()}  # the others have the same name in both tables
+_ANSWERS: Final = {
+    "allow": "allow",
+    "deny": "deny",
+    "ask": "ask",
+    "rewrite_input": "rewritten input",
+    "replace_output": "rewritten output",
+    "context": "context",
+    "stop": "stop",
+    "keep_going": "request to keep going",
+    "quiet": "`suppressOutput`",
+}
+_RETURNS: Final = {
+    "deny": "deny",
+    "ask": "ask",
+    "rewrite_input": "a rewritten input",
+    "replace_output": "a rewritten output",
+    "context": "context",
+    "stop": "stop",
+    "keep_going": "a request to keep going",
+}
+"""What any hook may return. An ignored allow changes nothing, so it is left out."""
+_VALUE: Final = r"\\?[\"']?\s{0,9}[:=,]\s{0,9}\\?[\"']?"
+_EVIDENCE: Final = {
+    "ask": re.compile(rf"permissionDecision{_VALUE}ask\b|\b(?:return|billhook\.)\s{{0,9}}ask\("),
+    "rewrite_input": re.compile(r"\bupdatedInput\b|\brewrite\(\s{0,9}input"),
+    "replace_output": re.compile(r"\bupdated(?:MCP)?ToolOutput\b|\brewrite\(\s{0,9}output"),
+    "context": re.compile(r"\badditionalContext\b|\b(?:return|billhook\.)\s{0,9}inject\("),
+    "stop": re.compile(rf"\bcontinue{_VALUE}[Ff]alse\b|\b(?:return|billhook\.)\s{{0,9}}stop\("),
+}
+"""Text in a script that shows this answer."""
+_QUIET: Final = re.compile(rf"\bsuppressOutput{_VALUE}[Tt]rue\b")
+_EVENT: Final = re.compile(r"\b[A-Z][a-z]+[A-Z]\w+\b")
+_REFUSED: Final = (Block.DENY, Block.NOT_HONOURED)
+
+
+class Host(msgspec.Struct, frozen=True):
+    """The agent whose limits are checked."""
+
+    name: str
+    title: str  # its name for people
+    seconds: Callable[[str, float], float]
+    """How many seconds a hook can take for an event in that agent, given the event and the hook's timeout."""
+
+    def calls(self, event: str) -> str:
+        """The agent's name of an event."""
+        return own_name(self.name, event) or event
+
+
+class HostLimit(msgspec.Struct, frozen=True):
+    """One part of a hook that an agent can't honour."""
+
+    hook: str
+    file: str
+    line: int
+    events: tuple[str, ...]  # our names of the events
+    wants: tuple[str, ...]  # `ask`, `deny`, `context` ...; or `event`, or `timeout`
+    becomes: str
+    sure: bool  # the hook certainly uses it; if False, it may
+    sentence: str
+
+
+def limits(hook: Declared, agent: Host) -> list[HostLimit]:
+    """Everything that this agent can't honour of a hook; certain limits come first."""
+    missing = [event for event in hook.events if event not in CAPABILITIES[agent.name]]
+    found = [*_missing(hook, agent, missing)]
+    events = [event for event in hook.events or CAPABILITIES[agent.name] if event not in missing]
+    known = _known(hook)
+    found += _losses(hook, agent, events, known or (), sure=True)
+    if hook.gate and hook.on_failure not in (known or ()):
+        found += _losses(hook, agent, filter(_refusable, events), (hook.on_failure,), sure=True)
+    if _QUIET.search("\n".join(_sources(hook))):
+        found += _losses(hook, agent, events, ("quiet",), sure=True)
+    found += _partly(hook, agent, events, known or ())
+    if known is None:
+        found += _losses(hook, agent, events, [want for want in _RETURNS if want != hook.on_failure], sure=False)
+    return [*found, *_late(hook, agent, events)]
+
+
+def _known(hook: Declared) -> tuple[str, ...] | None:
+    """The answers that the hook returns; None if they are unknown."""
+    match hook.action:
+        case Say(decision):
+            return _LITERALS.get(decision, (decision,))
+        case Rewrite():
+            return ("rewrite_input",)
+        case Mask():
+            return ("replace_output",)
+        case RunAction() | Exec() | Python():
+            whole = "\n".join(_sources(hook))
+            return tuple(want for want, words in _EVIDENCE.items() if words.search(whole)) or None
+        case Url():
+            return None
+        case NotYet() | None:
+            return ()
+
+
+def _sources(hook: Declared) -> Iterator[str]:
+    """The hook's command, and the scripts and the module that it names."""
+    if isinstance(hook.action, RunAction):
+        yield hook.action.text
+    if isinstance(hook.action, RunAction | Exec):
+        yield from (text for _, text in scripts(hook))
+    if isinstance(hook.action, Python):
+        module = os.path.join(hook.module_folder, hook.action.target.partition(":")[0].replace(".", "/"))
+        yield from map(head_of, (f"{module}.py", f"{module}/__init__.py"))
+
+
+def _missing(hook: Declared, agent: Host, events: list[str]) -> Iterator[HostLimit]:
+    if events:
+        several = len(events) > 1
+        missing = f"{agent.title} has no {'events' if several else 'event'} {_and(events)}"
+        sentence = f"{missing}, so the hook never runs for {'them' if several else 'it'}"
+        yield _limit(hook, events, ("event",), "never fires", sentence, sure=True)
+
+
+def _losses(
+    hook: Declared, agent: Host, events: Iterable[str], wants: Iterable[str], *, sure: bool
+) -> Iterator[HostLimit]:
+    """Answers that the hook returns, or may return, and the agent can't honour. Equal losses share one sentence."""
+    alike: dict[str, dict[str, list[str]]] = {}
+    for event in events:
+        for want in wants:
+            clause = _becomes(agent, event, want, sure=sure)
+            if clause:
+                alike.setdefault(clause, {}).setdefault(want, []).append(event)
+    for clause, by_want in alike.items():
+        together: dict[tuple[str, ...], list[str]] = {}
+        for want, where in by_want.items():
+            together.setdefault(tuple(where), []).append(want)
+        for on, lost in together.items():
+            yield _loss(hook, agent, on, lost, clause, sure=sure)
+
+
+def _loss(hook: Declared, agent: Host, on: tuple[str, ...], lost: list[str], clause: str, *, sure: bool) -> HostLimit:
+    place = f"on {agent.title}'s {_and(list(dict.fromkeys(agent.calls(event) for event in on)))}"
+    if sure:
+        sentence = f"{place} its {_and([_ANSWERS[want] for want in lost])} {clause}"
+    else:
+        sentence = f"if it returns {_and([_RETURNS[want] for want in lost], 'or')} {place}, that {clause}"
+    return _limit(hook, on, tuple(lost), clause, sentence, sure=sure)
+
+
+def _becomes(agent: Host, event: str, want: str, *, sure: bool) -> str:
+    """What the agent does with this answer; empty if it honours it, or if it has no meaning for this event."""
+    able, usual = can(agent.name, event), can("claude", event)
+    clause = able.becomes(want)
+    if not clause or (want == "deny" and not _refusable(event) and clause == usual.becomes(want)):
+        return ""
+    means_something = getattr(usual, want) or (want == "deny" and _refusable(event))
+    if not sure and (not means_something or "anyway" in clause):
+        return ""
+    spelt = _EVENT.sub(lambda found: agent.calls(found[0]), clause)
+    return f"is {spelt}" if spelt.startswith("held") else spelt
+
+
+def _partly(hook: Declared, agent: Host, events: list[str], known: tuple[str, ...]) -> Iterator[HostLimit]:
+    """A rewritten input of which the agent uses only a part. Hooks that rewrite shell commands are not affected."""
+    taken = AGENTS[agent.name].taken_over if agent.name in AGENTS else ""
+    matcher = compile_matcher(hook.match, meanings(hook.dialect).matching, "PreToolUse")
+    shell_only = all(rule.startswith("Bash") for rule in hook.conditions.rules or ("",))
+    files = not shell_only and any(map(matcher.matches, ("Write", "Edit", "apply_patch")))
+    if taken and files and "rewrite_input" in known and "PreToolUse" in events:
+        place = f"on {agent.title}'s {agent.calls('PreToolUse')}"
+        sentence = f"if it rewrites more than {taken} {place}, that becomes deny"
+        yield _limit(hook, ["PreToolUse"], ("rewrite_input",), "becomes deny", sentence, sure=False)
+
+
+def _refusable(event: str) -> bool:
+    """Whether a refusal prevents something."""
+    return event in EVENTS and EVENTS[event].block in _REFUSED
+
+
+def _late(hook: Declared, agent: Host, events: list[str]) -> Iterator[HostLimit]:
+    """A timeout that is longer than the agent's."""
+    for event in events if hook.timeout is not None and not hook.background else ():
+        assert hook.timeout is not None
+        there = agent.seconds(event, hook.timeout)
+        if hook.timeout > there:
+            ended = "the call is denied" if hook.gate and can(agent.name, event).deny else "the hook counts as failed"
+            too_long = f"its timeout of {hook.timeout:g} s is too long for {agent.title}'s {agent.calls(event)}"
+            sentence = f"{too_long}: after {there:g} s {ended}"
+            yield _limit(hook, [event], ("timeout",), f"ended after {there:g} s", sentence, sure=True)
+
+
+def _limit(
+    hook: Declared, events: Iterable[str], wants: tuple[str, ...], becomes: str, sentence: str, *, sure: bool
+) -> HostLimit:
+    return HostLimit(hook.name, hook.file, hook.line, tuple(events), wants, becomes, sure, sentence)
+
+
+def _and(words: list[str], last: str = "and") -> str:
+    return f" {last} ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

@@ -64,8 +64,7 @@ VALUES = {
 LONGEST = 4096  # Characters of a matcher or rule that is checked. No person writes longer ones.
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _RULE = re.compile(r"\s*([A-Za-z_]\w*)\((.+)\)\s*")
-_GLOB_STAR = re.compile(r"(?<![\\])(?<!\\.)[A-Za-z0-9_]\*")
-"""`Bash*`, but not `\\w*`, `.*`, `(a)*` or `[ab]*`."""
+_GLOB_STAR = re.compile(r"(?<![\\])(?<!\\.)[A-Za-z0-9_]\*")  # `Bash*`, but not `\w*`, `.*`, `(a)*` or `[ab]*`
 _REGEX_SIGNS = re.compile(r"\.\*|\.\+|[\^$()\\]|\[[^\]]*\]")
 _FOREIGN = {
     "exact": (re.compile(rf"[*|,]|{_REGEX_SIGNS.pattern}"), "one exact name, or `*`"),

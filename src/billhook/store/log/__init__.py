@@ -201,12 +201,10 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 ALL: Final = Wanted()
 
-
 # Side files:
 
 LARGEST_BODY: Final = LARGEST_LINE - ROOM  # bytes of an encoded record that fits into a line
 LARGEST_SIDE: Final = 1 << 30
-_STAY: Final = frozenset({"id", "time", "mono", "event"})  # a record must have these
 _OLD: Final = 3600  # seconds after which a temporary file counts as left by a crashed writer
 _LOOK_AT: Final = 2000  # names that are checked for that: a process may write one side file and end
 _SIDE_ROOM: Final = 400  # bytes that `side` takes in the line
@@ -219,10 +217,8 @@ def side_path(folder: Path, sha256: str) -> Path:
 
 def moved(content: Mapping[str, Any], keep: Callable[[str, bytes], None]) -> bytes:
     """The encoded record without its largest fields, which are passed to `keep` as one JSON object with its digest.
-
     Moves only as many fields as necessary for the line to fit: first of those that are meant for the side file, then of
-    all fields except for the required ones.
-    """
+    all fields except for the required ones."""
     encoded = {name: strictjson.encode(value) for name, value in content.items()}
     gone = _too_many(encoded)
     data = _object({name: encoded[name] for name in encoded if name in gone})
@@ -234,10 +230,8 @@ def moved(content: Mapping[str, Any], keep: Callable[[str, bytes], None]) -> byt
 
 
 def write_side(folder: Path, root: Path, sha256: str, data: bytes, *, sync: bool) -> None:
-    """Write a side file, completely or not at all. Raises StoreError.
-
-    The first call in a process removes temporary files that crashed writers left.
-    """
+    """Write a side file, completely or not at all. Raises StoreError. The first call in a process removes temporary
+    files that crashed writers left."""
     _sweep(side_path(folder, sha256).parent, root)
     files.write_atomically(side_path(folder, sha256), data, root=root, durable=sync)
 
@@ -291,7 +285,7 @@ def _too_many(encoded: Mapping[str, bytes]) -> frozenset[str]:
     total = sum(len(name) + len(value) + 4 for name, value in encoded.items()) + _SIDE_ROOM
     gone: set[str] = set()
     for name in sorted(encoded, key=lambda name: (name not in LARGE_FIELDS, -len(encoded[name]))):
-        if total > LARGEST_BODY and name not in _STAY:
+        if total > LARGEST_BODY and name not in {"id", "time", "mono", "event"}:  # a record must have these
             gone.add(name)
             total -= len(encoded[name])
     return frozenset(gone)

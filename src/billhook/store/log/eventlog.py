@@ -22,19 +22,9 @@ import msgspec
 from billhook.core import strictjson
 from billhook.core.lazy import pattern
 from billhook.store import files
+from billhook.store import log as lines
 from billhook.store.files import TIMEOUT, LockFile, StoreError, failed, log_folder, sha256
-from billhook.store.log import (
-    LARGEST_BODY,
-    LARGEST_LINE,
-    ROOM,
-    START,
-    LineEnds,
-    is_whole,
-    moved,
-    note,
-    read_line,
-    write_side,
-)
+from billhook.store.log import LARGEST_BODY, LARGEST_LINE, LineEnds
 
 if sys.platform != "win32":
     from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
@@ -59,8 +49,6 @@ class Fragment(NamedTuple):
 
 
 class End(NamedTuple):
-    """The end of a file."""
-
     last: LineEnds | None  # the last record; None: there is none in the part that was read
     fragment: Fragment | None
 
@@ -125,13 +113,13 @@ def read_end(file: int, since: int, size: int) -> End:
     if start == stop:
         return End(next((own for begin, end in back if (own := _own(file, begin, end))), None), None)
     own = _own(file, start, stop)
-    if own and is_whole(_read(file, start, stop)):  # complete except for its newline: it counts
+    if own and lines.is_whole(_read(file, start, stop)):  # complete except for its newline: it counts
         return End(own, fragment(file, start, size))
     torn = True  # the note about an earlier fragment may be torn, too: bytes before it belong to this fragment
     for begin, end in back:
         if own := _own(file, begin, end):
             return End(own, fragment(file, start, size))
-        torn = torn and _read(file, begin, min(end, begin + len(START))) == START
+        torn = torn and _read(file, begin, min(end, begin + len(lines.START))) == lines.START
         start = begin if torn else start
     return End(None, fragment(file, start, size))
 
@@ -141,7 +129,7 @@ def first_seq(file: int) -> int | None:
     with open(file, "rb", closefd=False) as stream:
         stream.seek(0)
         while line := stream.readline(LONGEST_LINE):
-            if found := read_line(line[:-1]):
+            if found := lines.read_line(line[:-1]):
                 return found.seq
     return None
 
@@ -155,7 +143,7 @@ def fragment(file: int, start: int, end: int) -> Fragment:
 
 
 def _own(file: int, start: int, stop: int) -> LineEnds | None:
-    return read_line(_read(file, start, stop)) if stop - start <= LONGEST_LINE else None
+    return lines.read_line(_read(file, start, stop)) if stop - start <= LONGEST_LINE else None
 
 
 def _backward(file: int, since: int, size: int) -> Iterator[tuple[int, int]]:
@@ -183,7 +171,7 @@ _encode: Final = msgspec.json.Encoder(enc_hook=str).encode
 MAX_BYTES: Final = 64 << 20  # size of a log file after which the next one is begun
 _OPEN_AT_ONCE: Final = 8  # logs of one process that keep their descriptors
 _LOOK_AGAIN: Final = 0.25  # seconds after which a writer checks that its file is still the one at the path
-_ROOM: Final = ROOM + 600
+_ROOM: Final = lines.ROOM + 600
 """Bytes that a line adds to its record, and that are reserved for the note that the file is full."""
 _QUICK: Final = 128 << 10
 _TRIES: Final = 30
@@ -208,10 +196,8 @@ class Appended(NamedTuple):
 
 
 def open_log(root: Path, project: str, *, max_bytes: int = MAX_BYTES, sync: bool = False) -> "EventLog":
-    """The log of a project. Nothing is opened or written before the first record, so this never fails.
-
-    The same object for the same arguments: many engines share a few descriptors.
-    """
+    """The log of a project. Nothing is opened or written before the first record, so this never fails. The same object
+    for the same arguments: many engines share a few descriptors."""
     wanted = (root, log_folder(root, project), max_bytes, sync)
     # No lock: each step is atomic, and if two threads create a log at the same time, both logs work.
     log = _opened.pop(wanted, None) or EventLog(root, wanted[1], max_bytes=max_bytes, sync=sync)
@@ -247,10 +233,8 @@ class EventLog:
 
     def append(self, content: Mapping[str, Any]) -> Appended:
         """Add one record. Raises StoreError, and then nothing was added; or, with `sync`, it was added but not synced.
-
-        `content` has the fields of `Record` without those that the log adds: v, seq, prev, note, side and hash.
-        Fields that make the line longer than `LARGEST_LINE` go to a side file.
-        """
+        `content` has the fields of `Record` without those that the log adds: v, seq, prev, note, side and hash. Fields
+        that make the line longer than `LARGEST_LINE` go to a side file."""
         try:
             body = _encode(content)
         except (TypeError, ValueError, OverflowError):  # a lone surrogate, an integer beyond 64 bits
@@ -264,14 +248,12 @@ class EventLog:
         if not content:
             raise StoreError("the record is empty", place=str(self.path))
         body = strictjson.encode(content)
-        return body if len(body) <= LARGEST_BODY else moved(content, self._keep_side)
+        return body if len(body) <= LARGEST_BODY else lines.moved(content, self._keep_side)
 
     def append_encoded(self, body: bytes) -> tuple[int, str]:
-        """Add one encoded record: a JSON object, not empty, on one line of ASCII that is not too long.
-
-        Returns the fields of `Appended`. Almost always the lock is free and the file is unchanged: that path is
-        optimised, because a Python call costs as much as a system call.
-        """
+        """Add one encoded record: a JSON object, not empty, on one line of ASCII that is not too long. Returns the
+        fields of `Appended`. Almost always the lock is free and the file is unchanged: that path is optimised, because
+        a Python call costs as much as a system call."""
         look, turn, lock = monotonic() >= self._look_again, self._turn, self._lock
         try:
             del turn[0]  # not `pop`: Python checks for interrupts after a call, and one here would keep the turn
@@ -350,7 +332,6 @@ class EventLog:
         self._size += written
 
     def _take_back(self, written: int, wanted: int) -> Never:
-        """Undo an incomplete write."""
         try:
             # Never remove bytes that another process has written meanwhile.
             if lseek(self._file, 0, SEEK_END) == self._size + written:
@@ -412,7 +393,7 @@ class EventLog:
         self._size = size
         if (torn := end.fragment) is not None:
             reason = f"the line before this one is incomplete: {torn.bytes} bytes are not a record"
-            self._note(note("torn", reason, {"bytes": torn.bytes, "sha256": torn.sha256}), before=b"\n")
+            self._note(lines.note("torn", reason, {"bytes": torn.bytes, "sha256": torn.sha256}), before=b"\n")
             return False
         return end.last is not None and end.last.note == "rotated"
 
@@ -421,13 +402,13 @@ class EventLog:
         if size - since > _QUICK:
             return None
         data = os.pread(self._file, size - since, since)
-        last = read_line(data[data.rfind(b"\n", 0, -1) + 1 : -1]) if data.endswith(b"\n") else None
+        last = lines.read_line(data[data.rfind(b"\n", 0, -1) + 1 : -1]) if data.endswith(b"\n") else None
         return None if last is None else End(last, None)
 
     def _rotate(self) -> None:
         """Begin a new file. If the old one can't be renamed, it keeps growing: nothing is lost."""
         if self._name_when_full() is not None:
-            self._note(note("rotated", f"the log continues in {CURRENT}"))
+            self._note(lines.note("rotated", f"the log continues in {CURRENT}"))
             self._move_aside()
 
     def _move_aside(self) -> bool:
@@ -472,14 +453,13 @@ class EventLog:
             self._seq, self._hash = last.seq, last.hash
 
     def _moved(self) -> bool:
-        """Whether the path is missing, or is another file."""
         try:
             return not os.path.samestat(os.fstat(self._file), os.stat(self.path, follow_symlinks=False))
         except OSError:
             return True
 
     def _keep_side(self, sha256: str, data: bytes) -> None:
-        write_side(self.folder, self.root, sha256, data, sync=self.sync)
+        lines.write_side(self.folder, self.root, sha256, data, sync=self.sync)
 
     def _close_file(self) -> None:
         """Flush what threads of this process wrote to the file: they can't once it is closed."""
@@ -509,7 +489,6 @@ class _QuickLock(LockFile):
     file = -1  # the descriptor; negative: it is not open
 
     def take(self, *, check: bool) -> None:
-        """Wait for it."""
         if check or not self._taken_soon():
             if self._turn.locked():  # the lock against threads, left by an interrupt: there is only one thread here
                 self._turn.release()

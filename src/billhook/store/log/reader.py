@@ -41,8 +41,6 @@ Line = tuple[int, bytes | None]  # a line without its newline, and its offset in
 
 
 class LineBlock(NamedTuple):
-    """Whole lines."""
-
     offset: int  # where they begin in the file
     data: bytes
     lost: int = 0  # lines that were skipped here
@@ -69,10 +67,8 @@ class LineBlock(NamedTuple):
 
 
 def forward(file: int, offset: int = 0, *, closed: bool = False, end: int = sys.maxsize) -> Iterator[LineBlock]:
-    """Blocks from `offset`, the beginning of a line, to `end` or to the end of the file when it is reached.
-
-    A last line without a newline is still being written; in a file that is `closed` it is skipped.
-    """
+    """Blocks from `offset`, the beginning of a line, to `end` or to the end of the file when it is reached. A last line
+    without a newline is still being written; in a file that is `closed` it is skipped."""
     size = BLOCK
     while True:
         data = os.pread(file, max(0, min(size, end - offset)), offset)
@@ -182,10 +178,8 @@ class LogFile(NamedTuple):
 
 
 class LogFiles:
-    """The files of a log at one moment, oldest first; each is opened when it is needed.
-
-    A rotation meanwhile neither hides nor repeats records: the current file was opened before the others were listed.
-    """
+    """The files of a log at one moment, oldest first; each is opened when it is needed. A rotation meanwhile neither
+    hides nor repeats records: the current file was opened before the others were listed."""
 
     def __init__(self, path: Path, within: int, current: int | None) -> None:
         self._folder = path.parent
@@ -219,10 +213,8 @@ def open_log_files(folder: Path, root: Path) -> Iterator[LogFiles | None]:
 
 
 def older_names(folder: int, current: int | None) -> list[str]:
-    """The names of the rotated files that are older than a file which was opened as the current one.
-
-    Usually these are all rotated files. But that file, and others after it, may have been rotated since it was opened.
-    """
+    """The names of the rotated files that are older than a file which was opened as the current one. Usually these are
+    all rotated files. But that file, and others after it, may have been rotated since it was opened."""
     names = rotated_names(folder)
     if current is None or is_at(CURRENT, folder, current):
         return names
@@ -250,10 +242,8 @@ def sizes(folder: Path, root: Path) -> dict[str, int]:
 Group = tuple[bytes, ...]  # one of these must be in a line
 Filled = Callable[[Record, Group], Record]  # adds the fields of the side file, if that contains one of some bytes
 
-_SIDE: Final = b'"side":{'
-"""In every line whose record has a side file. Inside a string the quotes would be escaped."""
-_FEWEST_DIGITS: Final = 8
-"""Ids and hashes match from this many digits on: `bad` and `cafe` would match too many."""
+_SIDE: Final = b'"side":{'  # In every line whose record has a side file. Inside a string the quotes would be escaped.
+_FEWEST_DIGITS: Final = 8  # Ids and hashes match from this many digits on: `bad` and `cafe` would match too many.
 _LAYERS: Final = frozenset({"managed", "user", "explicit", "project", "local", "built-in"})
 """Where hooks come from. In a record it is a prefix of names that several hooks share."""
 _COMPARED: Final = frozenset({"session_id", "tool", "decision", "project"})
@@ -304,7 +294,6 @@ class Query:
         return begin < 8 or end < 0 or self._since <= line[begin:end].decode("ascii", "replace") <= self._until
 
     def matches(self, record: Record) -> bool:
-        """Whether the record matches."""
         if (record.note is not None and not self._notes) or not record.id.startswith(self._id_prefix):
             return False
         if record.side is not None and not _COMPARED.isdisjoint(record.side.fields):
@@ -328,11 +317,8 @@ class Query:
 
 
 def spellings(text: str) -> Group:
-    """How the writer may encode a string inside quotes.
-
-    A DEL has two encodings: it is escaped only if another character of the same value is not ASCII. All other
-    characters have one encoding.
-    """
+    """How the writer may encode a string inside quotes. A DEL has two encodings: it is escaped only if another
+    character of the same value is not ASCII. All other characters have one encoding."""
     plain = strictjson.encode(text)[1:-1]
     return (plain, plain.replace(b"\x7f", b"\\u007f")) if b"\x7f" in plain else (plain,)
 
@@ -356,11 +342,9 @@ def hooks_of(record: Record) -> list[str]:
 
 
 def called(shown: str, name: str) -> bool:
-    """Whether the hook with this name in a record matches the given name.
-
-    A name alone means every hook of that name: `guard` also matches `project/guard` and `project/guard#2`, which a
-    record contains if several hooks have the name. With a layer or a number it means only that hook.
-    """
+    """Whether the hook with this name in a record matches the given name. A name alone means every hook of that name:
+    `guard` also matches `project/guard` and `project/guard#2`, which a record contains if several hooks have the name.
+    With a layer or a number it means only that hook."""
     if shown == name:
         return True
     layer, slash, rest = shown.partition("/")
@@ -370,11 +354,9 @@ def called(shown: str, name: str) -> bool:
 
 
 def says(record: Record, text: str) -> bool:
-    """Whether a record contains some text: in a string, a key or a number.
-
-    The names of the record's fields, its place in the chain and its measured times don't count, and ids and hashes
-    match only from their beginning and from eight digits on: a search for `reason` or `bad` does not mean those.
-    """
+    """Whether a record contains some text: in a string, a key or a number. The names of the record's fields, its place
+    in the chain and its measured times don't count, and ids and hashes match only from their beginning and from eight
+    digits on: a search for `reason` or `bad` does not mean those."""
     if len(text) >= _FEWEST_DIGITS and any(
         one.startswith(text) for one in (record.id, record.config, record.hash, record.prev)
     ):
@@ -412,8 +394,7 @@ def contains(value: Any, text: str) -> bool:
 # ripgrep finds bytes in long files faster than Python. It only finds candidates: every line is read and tested here. If
 # it fails or is missing, the files are searched without it.
 
-FILES_AT_ONCE: Final = 8
-"""For one ripgrep process: enough to outweigh its start, and few enough to show progress."""
+FILES_AT_ONCE: Final = 8  # For one ripgrep process: enough to outweigh its start, and few enough to show progress.
 _FEWEST_BYTES: Final = 16 << 20  # Python searches fewer bytes before ripgrep has started
 _LONGEST_NEEDLES: Final = 64 << 10  # bytes: the system allows 128 KiB for one argument
 _MOST_OUTPUT: Final = 4 << 20  # Bytes. With so many matches it is faster to read all lines.
@@ -498,15 +479,12 @@ class LogEntry(NamedTuple):
 
 
 class _Scan:
-    """One run of a query through the lines of a log."""
-
     def __init__(self, query: Query, log: "LogReader") -> None:
         self.query, self._log = query, log
         self.foreign = 0  # lines so far that are not records
         self._blocks = 0
 
     def found(self, log: LogFiles, *, newest_first: bool) -> Iterator[LogEntry]:
-        """The matching records of a log."""
         names = log.names[::-1] if newest_first else log.names
         for number, batch in enumerate(self._batches(names, newest_first)):
             with ExitStack() as held:
@@ -536,7 +514,6 @@ class _Scan:
         return match_places([file.descriptor for file in files], self.query.first) if self.query.is_rare else {}
 
     def in_block(self, block: LineBlock, file: LogFile, *, newest_first: bool = False) -> Iterator[LogEntry]:
-        """The matching records of a block."""
         self._meet(block.lost)
         self._blocks += 1
         needles = self.query.first
@@ -568,10 +545,8 @@ def decoded(line: bytes) -> Record | None:
 
 
 def _decoded_by(decoder: "msgspec.json.Decoder[Kind]", data: bytes) -> Kind | None:
-    """The decoded value of some bytes; None if they are not valid.
-
-    The fast decoder does not support lone surrogates, which a log may contain.
-    """
+    """The decoded value of some bytes; None if they are not valid. The fast decoder does not support lone surrogates,
+    which a log may contain."""
     try:
         return decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -589,10 +564,8 @@ _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
 class LogReader:
-    """One project's log. Keeps no file open between two calls.
-
-    A missing log is an empty one. A link, a pipe or another user's file in its place raises StoreError.
-    """
+    """One project's log. Keeps no file open between two calls. A missing log is an empty one. A link, a pipe or another
+    user's file in its place raises StoreError."""
 
     def __init__(self, folder: Path, root: Path) -> None:
         self.folder = folder
@@ -600,8 +573,7 @@ class LogReader:
         self.foreign = 0
         """Lines so far that are not records: foreign, incomplete or too long. A search by bytes sees only lines that
         contain those bytes."""
-        self.skipped: int | None = None
-        """How many such lines the log has; None until every line was read."""
+        self.skipped: int | None = None  # How many such lines the log has; None until every line was read.
         self.unread: set[str] = set()
         """The ids of records that were read without their side file, because it is missing or was changed."""
 
@@ -639,10 +611,8 @@ class LogReader:
         self, wanted: Wanted = ALL, since_now: bool = True, poll: float = 0.5, *, notes: bool = False
     ) -> Iterator[LogEntry]:
         """The matching records as they are written, without end; the log may be rotated, removed or missing so far.
-
         Begins with records that are written after this call, not after the first `next`; without `since_now` with the
-        oldest.
-        """
+        oldest."""
         follower = Follower(self.folder, self.root, since_now=since_now)
         return follower.entries(self.scan(wanted, notes, side_files=True), poll)
 
@@ -667,7 +637,6 @@ class LogReader:
             self.skipped = scan.foreign
 
     def _has_side_files(self) -> bool:
-        """Whether a record may have a side file."""
         with opened(side_path(self.folder, "").parent, self.root) as folder:
             if folder is None:
                 return False
@@ -738,7 +707,6 @@ class Follower:
         self._file = None
 
     def _news(self, scan: _Scan) -> Iterator[LogEntry]:
-        """Records since the last call."""
         with opened(self._folder, self._root) as within:
             if within is None:
                 yield from self._rest(scan, closed=True)

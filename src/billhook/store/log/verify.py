@@ -46,8 +46,6 @@ class Head(msgspec.Struct, frozen=True):
 
 
 class Broken(NamedTuple):
-    """A problem in a log."""
-
     file: Path
     line: int  # from 1; 0 if it is about the file
     seq: int | None  # the record's number, if known
@@ -58,8 +56,6 @@ class Broken(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """The result of a verification."""
-
     records: int  # all of them, `notes` included
     notes: int  # records about the log itself: a torn line, a full file
     files: int
@@ -76,10 +72,8 @@ class Verified(NamedTuple):
 
 
 def verify(folder: Path, root: Path, *, expected: Iterable[Head] = ()) -> Verified:
-    """Verify the whole log of a folder, full files first. `expected` are heads that it must contain.
-
-    Only reads, and works while others write. Raises StoreError for a log that can't be read.
-    """
+    """Verify the whole log of a folder, full files first. `expected` are heads that it must contain. Only reads, and
+    works while others write. Raises StoreError for a log that can't be read."""
     walk = _LogWalk(folder, root, expected)
     with open_log_files(folder, root) as log:
         for opened in () if log is None else map(log.opened, log.names):
@@ -117,8 +111,6 @@ class _Foreign(NamedTuple):
 
 
 class _LogWalk:
-    """One pass over a log from its first line to its last."""
-
     def __init__(self, folder: Path, root: Path, expected: Iterable[Head]) -> None:
         self.folder, self.root = folder, root
         self.expected: dict[int, set[str]] = {}
@@ -310,8 +302,6 @@ _FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NO
 
 
 class ExportedHead(NamedTuple):
-    """An exported head."""
-
     head: Head
     time: str  # when it was exported, in UTC
 
@@ -358,9 +348,8 @@ def current(folder: Path, root: Path) -> Head | None:
 
 
 def overdue(target: Path, folder: Path, root: Path, every: float) -> str:
-    """The problem if records were not exported for longer than the interval; otherwise an empty string.
-
-    Raises StoreError."""
+    """The problem if records were not exported for longer than the interval; otherwise an empty string. Raises
+    StoreError."""
     head, before = current(folder, root), exported(target, folder)
     last = before[-1] if before else None
     if head is None or (last and last.head.seq >= head.seq):

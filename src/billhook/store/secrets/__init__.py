@@ -82,7 +82,6 @@ def looks_random(text: str) -> bool:
 _ENCODED: Final = pattern(r"[A-Za-z0-9+/_=.-]++")
 _ENOUGH: Final = 64  # characters that are enough to recognise random text
 
-
 _ALNUM: Final = "A-Za-z0-9"
 _HEX: Final = "0-9a-f"
 _BASE64: Final = "A-Za-z0-9+/="
@@ -327,10 +326,8 @@ _BODY_BACK: Final = pattern(
 
 
 class SecretPattern(msgspec.Struct, frozen=True):
-    """A kind of secret: hints, at least one of which it contains, and an expression.
-
-    The first group of the expression is redacted, without a group the whole match; `check` may reject a match.
-    """
+    """A kind of secret: hints, at least one of which it contains, and an expression. The first group of the expression
+    is redacted, without a group the whole match; `check` may reject a match."""
 
     name: str
     hints: tuple[str, ...]
@@ -543,7 +540,6 @@ FLAGS_RULE: Final = SecretSearch(
     WORD_BEGINS + either(_PROGRAMS),
     looks_at=tuple(dict.fromkeys(flag.flag for flag in FLAGS)),
 )
-_POSITIONAL: Final = "htpasswd -b file bob x, vault login x"
 COMMANDS: Final = (
     FLAGS_RULE,
     SecretSearch(_later("clustered"), ("curl",), WORD_BEGINS + "curl", "curl -sSu bob:x"),
@@ -551,7 +547,7 @@ COMMANDS: Final = (
     SecretSearch(_later("fed"), ("<<<",), shown="docker login --password-stdin <<< x"),
     SecretSearch(_later("echoed"), READERS, shown="echo x | docker login --password-stdin"),
     SecretSearch(_later("registry_logins"), ("auth",), "[\"'_]auth", '"auth": "eDp4eDp4eA=="'),
-    SecretSearch(_later("positional"), ("htpasswd", "vault login"), shown=_POSITIONAL),
+    SecretSearch(_later("positional"), ("htpasswd", "vault login"), shown="htpasswd -b file bob x, vault login x"),
     SecretSearch(_later("telegram_tokens"), (":AA",), shown="123456789:AA..."),
     SecretSearch(_later("identified"), ("IDENTIFIED ", "identified "), shown="IDENTIFIED BY 'x'"),
     SecretSearch(_later("kubernetes_secrets"), ("Secret",), shown="kind: Secret"),

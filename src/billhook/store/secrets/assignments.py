@@ -51,7 +51,6 @@ _PAIRED: Final = pattern(
 _DEFINED: Final = pattern(r"#[ \t]{0,4}define[ \t]{1,4}$")
 _QUOTE_FOLLOWS: Final = pattern(r"[ \t]{1,40}+(?=[\"'])")
 
-
 # Named secrets:
 
 Span = tuple[int, int]
@@ -132,7 +131,6 @@ def _name_around(text: str, at: int, end: int, floor: int) -> Span:
 
 
 def _value_of(text: str, low: str, start: int, end: int) -> Iterator[Span]:
-    """The value of the name from `start` to `end`, if it has one."""
     header = _header_value(text, low, start, end)
     if header:
         yield header
@@ -246,9 +244,7 @@ def _shell_parts(text: str, at: int) -> Iterator[Span]:
 
 def closing(text: str, at: int, quote: str, escapes: int) -> Span:
     """The end of the content of a quoted string, and of its closing quote. If it is not closed: the end of the line.
-
-    `escapes` is the number of backslashes before the opening quote, in JSON inside of JSON.
-    """
+    `escapes` is the number of backslashes before the opening quote, in JSON inside of JSON."""
     found = _to_quote(quote, escapes).match(text, at)
     if found:
         return found.end() - 1 - min(len(found[1]), escapes), found.end()

@@ -64,8 +64,8 @@ def test_a_question_that_the_agent_shows_does_not_wait(home: Home) -> None:
 
 
 @pytest.mark.parametrize("mode", ["dontAsk", "bypassPermissions", "default"])
-def test_a_question_that_nobody_sees_waits(home: Home, mode: str) -> None:
-    """In modes that show no question; and in every mode of a run that nobody attends."""
+def test_a_question_that_no_person_sees_waits(home: Home, mode: str) -> None:
+    """In modes that show no question; and in every mode of an unattended run."""
     home.own(approvals())
     home.start()
     env = home.env(CLAUDE_CODE_SESSION_ATTENDED="0" if mode == "default" else None)
@@ -95,7 +95,7 @@ def test_a_hook_with_approve_queue_waits(home: Home) -> None:
 
 
 def test_other_hooks_still_deny(home: Home) -> None:
-    """A question about a call that is denied anyway is not asked."""
+    """A question about a call that is denied anyway is skipped."""
     home.own(approvals() + "  no:\n    events: PreToolUse\n    deny: never\n")
     home.start()
     assert reason(home.ask(push(home))).startswith("never. ")
@@ -238,9 +238,13 @@ def test_without_a_daemon(home: Home, tmp_path: Path) -> None:
 
 
 def hook(home: Home, event: dict[str, Any]) -> bytes:
+    """The answer of one process for one event."""
     words = [*PROGRAM, "hook", "--as", "claude", "--deadline", "30000"]
-    how = {"input": json.dumps(event).encode(), "capture_output": True, "cwd": home.project, "timeout": 60}
-    return subprocess.run(words, env=home.env(), check=False, **how).stdout
+    stdin = json.dumps(event).encode()
+    done = subprocess.run(
+        words, input=stdin, env=home.env(), cwd=home.project, capture_output=True, timeout=60, check=False
+    )
+    return done.stdout
 
 
 def test_a_daemon_that_waits_answers_others(home: Home) -> None:

@@ -40,7 +40,7 @@ class _UnsentError(Exception):
     """Why a message could not be sent."""
 
 
-class Message(msgspec.Struct, frozen=True):
+class ChannelMessage(msgspec.Struct, frozen=True):
     """What one channel sends about a question."""
 
     question: QueuedQuestion
@@ -97,7 +97,7 @@ class Message(msgspec.Struct, frozen=True):
             raise _UnsentError(f"HTTP status {status}")
 
 
-def _desktop(message: Message) -> None:
+def _desktop(message: ChannelMessage) -> None:
     """The programs of the recipe notify-desktop; nothing where there is neither."""
     path, title, text = message.environ.get("PATH"), message.title, message.text(_LONGEST_NOTICE)
     if program := shutil.which("notify-send", path=path):
@@ -113,7 +113,7 @@ def _desktop(message: Message) -> None:
         raise _UnsentError(f"{os.path.basename(program)} ended with {done.returncode}")
 
 
-def _webhook(message: Message) -> None:
+def _webhook(message: ChannelMessage) -> None:
     """JSON, signed with the channel's secret: HMAC-SHA256 of `{timestamp}.{body}`."""
     question = msgspec.to_builtins(message.question)
     shown = {name: value for name, value in question.items() if name not in _PRIVATE}
@@ -126,7 +126,7 @@ def _webhook(message: Message) -> None:
     message.post(body, {"Content-Type": "application/json", **signed})
 
 
-def _ntfy(message: Message) -> None:
+def _ntfy(message: ChannelMessage) -> None:
     headers = {"Title": message.title.encode("ascii", "replace").decode(), "Tags": "question"}
     if message.link:
         buttons = (f"http, {one.title()}, {message.link}&answer={one}, clear=true" for one in links.ANSWERS)
@@ -134,14 +134,14 @@ def _ntfy(message: Message) -> None:
     message.post(message.text().encode(), headers)
 
 
-def _slack(message: Message) -> None:
+def _slack(message: ChannelMessage) -> None:
     text = f"{message.title}\n{message.text()}".replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     link = f"\n<{message.link}|Answer>" if message.link else ""
     body: dict[str, Any] = {"text": f"{text}{link}", "unfurl_links": False, "link_names": False}
     message.post(strictjson.encode(body), {"Content-Type": "application/json"})
 
 
-_SENDERS: Final[Mapping[str, Callable[[Message], None]]] = {
+_SENDERS: Final[Mapping[str, Callable[[ChannelMessage], None]]] = {
     "desktop": _desktop,
     "webhook": _webhook,
     "ntfy": _ntfy,
@@ -165,7 +165,7 @@ def _send(
     try:
         owner = LinkOwner(channel.kind, channel.who)
         link = links.link(root, base, question.id, question.until + WINDOW, owner) if base else ""
-        _SENDERS[channel.kind](Message(question, channel, link, environ))
+        _SENDERS[channel.kind](ChannelMessage(question, channel, link, environ))
     except _UnsentError as error:
         problems.append(f"{channel.kind}: {error}")
     except BillhookError as error:

@@ -1,7 +1,7 @@
 """The questions that wait for a person, and their answers: one small record on disk that every process sees.
 
-A question is one event whose verdict is `ask`. An allow is for exactly that call, once, within 15 minutes: so an answer
-that comes too late still counts if the agent repeats the call. An answer never changes: the first one wins.
+A question is one event whose verdict is `ask`. An allow is for exactly that call, once, within 15 minutes: so it also
+counts if silence has denied the call, and the agent repeats it. An answer never changes: the first one wins.
 """
 
 import os

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from billhook.approvals.settings import KINDS, ApprovalSettings, Channel
-from billhook.config.builtin_options import WrongError
+from billhook.config.builtin_hooks import WrongError
 from billhook.config.declaration import needs_consent
 from billhook.config.nodes import FieldNodes, Node
 from billhook.config.read_hook import seconds_in

@@ -205,7 +205,6 @@ def _starts(container: Node) -> list[int]:
 
 
 def _indent(text: str, at: int) -> str:
-    """The indentation of the line at a place."""
     begin = text.rfind("\n", 0, at) + 1
     found = _INDENT.match(text, begin + text.startswith(BOM, begin))
     return found[0] if found else ""

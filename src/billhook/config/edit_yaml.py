@@ -135,7 +135,6 @@ def _flowed(hooks: dict[str, dict[str, Any]], *, listed: bool) -> str:
 
 
 def _hooks_of(root: "yaml.Node | None") -> "tuple[yaml.Node | None, yaml.Node | None]":
-    """The key and the value of the hooks, if there are any."""
     pairs = getattr(root, "value", None)
     found = reversed(pairs) if isinstance(pairs, list) else ()
     return next(((key, value) for key, value in found if key.value in _KEYS), (None, None))

@@ -219,7 +219,6 @@ _MOST_CACHED: Final = 128
 
 
 def _cached(request: _LoadRequest, env: Mapping[str, str]) -> "Config | None":
-    """The configuration that was loaded before, if nothing has changed."""
     known = _cache.get(request)
     return known.config if known is not None and known.holds(env) else None
 
@@ -262,8 +261,6 @@ def _replaced(found: sources.FoundSources, instead: Instead) -> sources.FoundSou
 
 
 class _Loading:
-    """One load."""
-
     def __init__(
         self, request: _LoadRequest, folder: str, env: Mapping[str, str], instead: Instead | None = None
     ) -> None:
@@ -472,7 +469,8 @@ def _pending(declared: Declared, consent: "Consent") -> Entry:
 
 
 def _once(entries: Iterable[Entry]) -> list[Entry]:
-    """The same hook from several layers runs once, with the strictest failure rule among those that may run."""
+    """The same hook from several layers runs once, with the strictest failure rule among those that may run. So does
+    the same hook of one layer, if the agent whose settings these are would run it once."""
     kept: list[Entry] = []
     places: dict[object, int] = {}
     for entry in entries:
@@ -480,7 +478,7 @@ def _once(entries: Iterable[Entry]) -> list[Entry]:
             kept.append(entry)
             continue
         at = places.setdefault(layers.what(entry.declared), len(kept))
-        if at == len(kept) or kept[at].declared.layer == entry.declared.layer:
+        if at == len(kept) or _both_run(kept[at].declared, entry.declared):
             kept.append(entry)
             continue
         first = kept[at].declared
@@ -489,6 +487,12 @@ def _once(entries: Iterable[Entry]) -> list[Entry]:
         why = f"the same hook is in {first.place} ({first.layer})"
         kept.append(replace(entry, state="same", why=why, hook=None))
     return kept
+
+
+def _both_run(first: Declared, same: Declared) -> bool:
+    agent = AGENTS.get(same.agent)
+    once = agent is not None and agent.equal_once and first.agent == same.agent
+    return first.layer == same.layer and not once
 
 
 def load(

@@ -616,7 +616,6 @@ class _FileScan:
 
 
 def _is_valid_path(word: str) -> bool:
-    """Whether it is valid as a path."""
     return 0 < len(word) <= 4096 and UNKNOWN not in word and not re.search("[\ud800-\udc7f\udd00-\udfff]", word)
 
 

@@ -94,8 +94,6 @@ def shape(read: Read, source: sources.SourceFile) -> FileRead:
 
 
 class _ShapeReader:
-    """One file while it is read."""
-
     def __init__(self, node: Node, source: sources.SourceFile) -> None:
         self.node, self.source = node, source
         self.findings: list[Finding] = []

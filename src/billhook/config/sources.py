@@ -328,8 +328,6 @@ def is_world_writable(folder: str) -> bool:
 
 
 class _Probe:
-    """Checks whether files exist, and keeps the results."""
-
     def __init__(self) -> None:
         self.seen: dict[str, Identity] = {}
         self.passed: dict[str, bool] = {}
@@ -538,7 +536,6 @@ def adopting_command(declared: Declared) -> str:
 
 
 def _reads(agent: HostAgent, declared: Declared, home: str) -> bool:
-    """Whether the agent reads the file."""
     folder = next((declared.file.removesuffix(name) for name in _FILES if declared.file.endswith(name)), "")
     if not folder:
         return False

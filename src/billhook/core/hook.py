@@ -83,6 +83,7 @@ class Batch(msgspec.Struct):
     calls: list[bytes] = []  # the parts of a request: of the hook that runs now, and of those after it
     next: "Callable[[Context], Awaitable[Reply | None]] | None" = None
     """Returns the reply of the next hook that was sent; None if it was not started. Set while there are such hooks."""
+    seconds: float = 0.0  # how long the hook of the last reply ran: it may have begun before its reply was awaited
 
 
 class Context(msgspec.Struct):

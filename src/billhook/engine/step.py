@@ -407,7 +407,8 @@ def _in_batch(step: Step, call: Call) -> Call:
         except Exception as error:
             return step.failed(ctx.event, error, began)
         if reply is not None:
-            return step.read(ctx, reply, began)
+            ran = ctx.batch.seconds if ctx.batch is not None and reply.status is _OK else 0.0
+            return step.read(ctx, reply, _now() - ran if ran else began)
         returned = batched(ctx, began)
         return returned if returned is None or type(returned) is Outcome else await returned
 

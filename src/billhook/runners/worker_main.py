@@ -304,11 +304,14 @@ class _Project:
         self._mask = os.umask(0o077)
 
     def ask(self, call: FunctionCall, shared: _RequestState, deadline: float) -> Told:
+        began = time.monotonic()
         told = self._asked(call, shared, deadline)
         _flush()
+        seconds = time.monotonic() - began
         loaded, alone = self.files.news(), _nothing_runs(self._threads)
         few = len(loaded) <= _MOST_FILES
-        told = msgspec.structs.replace(told, number=shared.request.number, reusable=few and alone)
+        reusable, number = few and alone, shared.request.number
+        told = msgspec.structs.replace(told, number=number, reusable=reusable, seconds=seconds)
         return msgspec.structs.replace(told, files=loaded) if few and loaded else told
 
     def _asked(self, call: FunctionCall, shared: _RequestState, deadline: float) -> Told:

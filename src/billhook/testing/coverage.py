@@ -408,7 +408,6 @@ def _telling(runner: CaseRunner, call: dict[str, Any], hook: str, changed: Confi
 
 
 def _facts(runner: CaseRunner, call: dict[str, Any], hook: str, config: Config) -> dict[str, Any]:
-    """What tests can expect of a call."""
     with runner.fired(Case(call, "", 0), config) as (event, verdict):
         told, _ = as_told(verdict, call.get("agent", ""))
         return {

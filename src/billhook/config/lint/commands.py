@@ -474,7 +474,6 @@ def _unusable(hook: Declared, module: str, function: str, place: Place) -> Itera
 
 @functools.lru_cache(maxsize=64)
 def _parsed(source: str) -> ast.Module | SyntaxError | None:
-    """None: not known."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -702,12 +702,10 @@ def _partly(hook: Declared, agent: Host, events: list[str], known: tuple[str, ..
 
 
 def _refusable(event: str) -> bool:
-    """Whether a refusal prevents something."""
     return event in EVENTS and EVENTS[event].block in _REFUSED
 
 
 def _late(hook: Declared, agent: Host, events: list[str]) -> Iterator[HostLimit]:
-    """A timeout that is longer than the agent's."""
     for event in events if hook.timeout is not None and not hook.background else ():
         assert hook.timeout is not None
         there = agent.seconds(event, hook.timeout)

@@ -75,7 +75,7 @@ def test_link_keeps_its_code_to_itself(place: tuple[Home, Visitor]) -> None:
 
 @pytest.mark.parametrize("name", API)
 def test_token_is_no_cookie(place: tuple[Home, Visitor], name: str) -> None:
-    """Without the cookie nothing is shown, whoever has the token of the daemon: agents have it."""
+    """Without the cookie nothing is shown, even with the token of the daemon, which agents have."""
     guest = visitor(place[0])
     token = (place[0].folder / "token").read_text().strip()
     found = guest.http.get(f"/ui/api/{name}", headers={"authorization": f"Bearer {token}"})
@@ -159,7 +159,7 @@ def test_answer_on_the_page(place: tuple[Home, Visitor], allow: bool) -> None:
     assert late.status_code == 409 and "answered first" in late.json()["error"]["message"]
 
 
-def test_answer_that_is_none(place: tuple[Home, Visitor]) -> None:
+def test_invalid_answer(place: tuple[Home, Visitor]) -> None:
     """An unknown question and a wrong type are errors, and no answers."""
     guest = place[1]
     assert guest.answer("unknown", True).status_code == 400

@@ -262,7 +262,7 @@ def test_hostile_text_stays_text(chromium: Any, tmp_path: Path) -> None:
         home.ask(home.event(tool_name=EVIL, tool_input={"x": EVIL}, **evil))
         home.ask(home.event("UserPromptSubmit", prompt=EVIL, **evil))
         with opened(chromium, home) as page:
-            caller = Caller(home, f"'{EVIL}'")
+            caller = Caller(home, "'{}'".format(EVIL.replace("'", "")))
             page.wait_for_selector(".question pre >> text=onerror")
             for view in VIEWS:
                 show(page, view)

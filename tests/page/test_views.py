@@ -160,7 +160,7 @@ def test_commands(place: tuple[Home, Visitor]) -> None:
     assert (explained["decision"], explained["today"]["decision"]) == ("deny", "ask")
 
 
-def test_commands_that_are_none(place: tuple[Home, Visitor]) -> None:
+def test_commands_that_are_refused(place: tuple[Home, Visitor]) -> None:
     """Only a few commands that read, in a folder that exists, with an id."""
     home, guest = place
     project = str(home.project)

@@ -12,6 +12,12 @@ export function svg(tag, attributes = {}, ...children) {
   return filled(document.createElementNS(SVG, tag), attributes, children);
 }
 
+/** Replace the content of an element; null and false are left out. */
+export function fill(element, ...children) {
+  element.replaceChildren();
+  return filled(element, {}, children);
+}
+
 function filled(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
@@ -81,6 +87,20 @@ export function table(caption, titles, rows, empty = "Nothing so far.") {
   const body = rows.map((cells) => h("tr", {}, cells.map((cell, at) => h("td", { class: numeric[at] && "n" }, cell))));
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     h("table", {}, h("caption", { class: "hidden" }, caption), h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));
+}
+
+/** A view of one project: `load` makes its content, again when another project is chosen. */
+export function projectView(main, app, title, load) {
+  let drawn = "";
+  async function draw() {
+    drawn = app.project;
+    const mine = drawn;
+    fill(main, h("h1", { class: "hidden" }, title), mine ? loading() : h("p", { class: "empty" }, "No project has events yet."));
+    const content = mine && (await load(mine).catch((error) => [failure(error)]));
+    if (content && mine === drawn && main.className === title.toLowerCase()) fill(main, h("h1", { class: "hidden" }, title), content);
+  }
+  draw();
+  return { update: () => app.project !== drawn && draw() };
 }
 
 export const failure = (error) =>

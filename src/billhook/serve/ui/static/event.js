@@ -1,11 +1,12 @@
 // One event in full: what it was, what each hook answered, and commands for it.
 
 import { command, get } from "./api.js";
-import { badge, clock, copyable, failure, h, loading, ms } from "./dom.js";
+import { badge, clock, copyable, failure, fill, h, loading, ms } from "./dom.js";
 
 const pretty = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
-const block = (title, value) => (value === null || value === undefined || (typeof value === "object" && !Object.keys(value).length) ? null
-  : h("section", {}, h("h3", {}, title), h("pre", { tabindex: "0", "aria-label": title }, pretty(value))));
+const isEmpty = (value) => !value || (typeof value === "object" && !Object.keys(value).length);
+const block = (title, value) => (isEmpty(value) ? null
+  : h("section", {}, h("h3", {}, title), h("pre", { tabindex: "0", role: "group", "aria-label": title }, pretty(value))));
 
 export async function detail(pane, project, id, close) {
   pane.replaceChildren(loading());
@@ -19,7 +20,7 @@ export async function detail(pane, project, id, close) {
   const { row, record } = found;
   const title = h("h2", { tabindex: "-1" }, `${row.event} ${row.tool}`.trim());
   const today = h("div", { class: "today" });
-  pane.replaceChildren(
+  fill(pane,
     h("header", {}, badge(row.decision), title, h("span", { class: "grow" }), h("button", { type: "button", class: "icon", "aria-label": "Close the event", onclick: close }, "✕")),
     record.reason ? h("p", { class: "reason" }, record.reason) : null,
     facts(found),

@@ -1,51 +1,39 @@
 // Insights: counts over the newest events of the log, as small charts.
 
 import { command } from "./api.js";
-import { failure, h, loading, ms, number, plural, svg, table } from "./dom.js";
+import { h, ms, number, plural, projectView, svg, table } from "./dom.js";
 
 const DECISIONS = ["none", "allow", "ask", "defer", "deny"];
 const WIDTH = 640;
 const HEIGHT = 120;
 
-export function insights(main, app) {
-  let project = "";
-  async function draw() {
-    project = app.project;
-    main.replaceChildren(h("h1", { class: "hidden" }, "Insights"), loading("Counting …"));
-    if (!project) return main.replaceChildren(h("p", { class: "empty" }, "No project has events yet."));
-    let found;
-    try {
-      [found] = await command("summary", project);
-    } catch (error) {
-      return main.replaceChildren(failure(error));
-    }
-    if (project !== app.project || !main.classList.contains("insights")) return;
-    const ran = found.hooks.filter((one) => one.runs);
-    const slow = ran.slice(0, 8).map((one) => ({ name: one.name, value: one.p95, text: ms(one.p95) }));
-    const failing = [...ran].filter((one) => one.failures).sort((a, b) => b.failures - a.failures).slice(0, 8)
-      .map((one) => ({ name: one.name, value: one.failures, text: `${number(one.failures)} of ${number(one.runs)}` }));
-    const added = found.tools.map((one) => ({ name: one.tool, value: one.p95, text: `${ms(one.p50)} / ${ms(one.p95)}` }));
-    main.replaceChildren(h("h1", { class: "hidden" }, "Insights"),
-      h("p", { class: "muted" }, `${plural(found.events, "event")}${found.complete ? "" : ", the newest in the log"}`),
-      h("div", { class: "cards" },
-        card("Decisions per day", days(found.days), "wide"),
-        card("Slowest hooks (p95)", bars(slow)),
-        card("Failing hooks", bars(failing, "No hook failed.")),
-        card("Time added per tool event (p50 / p95)", bars(added)),
-        card("Most denied", table("Most denied calls", ["Tool", "Call", "#Denied"], found.denied.map((one) => [one.tool, h("code", {}, one.text), number(one.count)]), "Nothing was denied."))));
-  }
-  draw();
-  return { update: () => app.project !== project && draw() };
-}
+export const insights = (main, app) => projectView(main, app, "Insights", async (project) => {
+  const [found] = await command("summary", project);
+  const ran = found.hooks.filter((one) => one.runs && one.name !== "approvals"); // that is the wait for a person
+  const slow = ran.map((one) => ({ name: one.name, value: one.p95, text: ms(one.p95) }));
+  const failing = ran.filter((one) => one.failures).sort((a, b) => b.failures - a.failures)
+    .map((one) => ({ name: one.name, value: one.failures, text: `${number(one.failures)} of ${number(one.runs)}` }));
+  const added = found.tools.map((one) => ({ name: one.tool, value: one.p95, text: `${ms(one.p50)} / ${ms(one.p95)}` }));
+  const denied = found.denied.map((one) => [one.tool, h("code", {}, one.text), number(one.count)]);
+  return [h("p", { class: "muted" }, `${plural(found.events, "event")}${found.complete ? "" : ", the newest in the log"}`),
+    h("div", { class: "cards" },
+      card("Decisions per day", days(found.days), "wide"),
+      card("Slowest hooks (p95)", bars(slow)),
+      card("Failing hooks", bars(failing, "No hook failed.")),
+      card("Time added per tool event (p50 / p95)", bars(added)),
+      card("Most denied", table("Most denied calls", ["Tool", "Call", "#Denied"], denied, "Nothing was denied."), "wide"))];
+});
 
 const card = (title, content, size = "") => h("section", { class: `card ${size}` }, h("h2", {}, title), content);
 
 function bars(rows, empty = "Nothing so far.") {
   if (!rows.length) return h("p", { class: "empty" }, empty);
   const most = Math.max(...rows.map((one) => one.value || 0)) || 1;
-  return h("ul", { class: "bars" }, rows.map((one) => h("li", {}, h("span", { class: "name" }, one.name),
-    svg("svg", { viewBox: "0 0 100 6", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("rect", { width: Math.max(0.5, (100 * (one.value || 0)) / most), height: 6, rx: 1 })),
-    h("span", { class: "n" }, one.text))));
+  const box = { viewBox: "0 0 100 6", preserveAspectRatio: "none", "aria-hidden": "true" };
+  return h("ul", { class: "bars" }, rows.slice(0, 8).map((one) => {
+    const width = Math.max(0.5, (100 * (one.value || 0)) / most);
+    return h("li", {}, h("span", { class: "name" }, one.name), svg("svg", box, svg("rect", { width, height: 6 })), h("span", { class: "n" }, one.text));
+  }));
 }
 
 function days(found) {

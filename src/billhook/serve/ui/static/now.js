@@ -25,7 +25,7 @@ export function now(main, app) {
 
   function card(one) {
     const why = h("input", { type: "text", placeholder: "Reason for a denial (optional)", "aria-label": "Reason for a denial", maxlength: "500" });
-    const said = h("div", {});
+    const problem = h("div", {});
     const allow = h("button", { type: "button", class: "allow", onclick: () => answer(true) }, "Allow once");
     const deny = h("button", { type: "button", class: "deny", onclick: () => answer(false) }, "Deny");
     async function answer(allowed) {
@@ -35,15 +35,15 @@ export function now(main, app) {
         announce(allowed ? "Allowed" : "Denied");
         document.getElementById("main").focus();
       } catch (error) {
-        said.replaceChildren(failure(error));
+        problem.replaceChildren(failure(error));
         allow.disabled = deny.disabled = false;
       }
     }
     return h("article", { class: "question", tabindex: "-1", "data-row": true, "data-until": one.until, "aria-label": `Question: ${one.call}` },
-      h("header", {}, h("strong", {}, one.agent), " wants to run ", h("strong", {}, one.tool || one.event), ` in ${base(one.project)}`, h("span", { class: "grow" }), h("time", { class: "left" })),
-      h("pre", { tabindex: "0", "aria-label": "The call" }, one.call),
+      h("header", {}, h("strong", {}, one.agent), " asks to run ", h("strong", {}, one.tool || one.event), ` in ${base(one.project)}`, h("span", { class: "grow" }), h("time", { class: "left" })),
+      h("pre", { tabindex: "0", role: "group", "aria-label": "The call" }, one.call),
       h("p", { class: "reason" }, one.reason, one.hooks.length ? h("span", { class: "muted" }, ` (${one.hooks.join(", ")})`) : null),
-      h("div", { class: "answer" }, allow, why, deny), said);
+      h("div", { class: "answer" }, allow, why, deny), problem);
   }
 
   function drawSessions() {

@@ -22,8 +22,6 @@ async def watched() -> AsyncGenerator[Trial, None]:
         cases: dict[str, Case] = {}
         for name, many in {"no page": 0, f"{VIEWERS} pages": VIEWERS}.items():
             base, env = stack.enter_context(project())
-            start = [CLIENT.removesuffix("-hook"), "daemon", "start"]
-            subprocess.run(start, env=env, check=True, stdout=subprocess.DEVNULL)
             stack.enter_context(daemon(env))
             if many:
                 stack.enter_context(_pages(base / "state", many))

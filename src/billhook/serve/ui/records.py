@@ -20,7 +20,7 @@ from billhook.store.log.reader import LogReader, hooks_of
 _MOST_LOGS: Final = 30
 _TAIL: Final = 512 << 10  # bytes of each log in which sessions are searched
 _RECENT: Final = 24 * 3600.0  # seconds: older sessions are not in the list
-_LONGEST: Final = 300  # characters of a text in a list
+_LONGEST: Final = 300  # characters of one value in a list
 _FAILED: Final = frozenset({"failed", "timed_out", "could_not_start"})
 _TELLING: Final = ("command", "file_path", "path", "url", "pattern", "query", "prompt", "description", "message")
 """Fields of an input that describe it best, the first that it has."""

@@ -44,9 +44,7 @@ class LogSummary:
         denied = self.denied.most_common(_COMMANDS)
         return {
             "days": [{"day": day, **self.days[day]} for day in sorted(self.days)[-_DAYS:]],
-            "denied": [
-                {"tool": tool, "text": text, "count": n} for (tool, text), n in denied
-            ],
+            "denied": [{"tool": tool, "text": text, "count": n} for (tool, text), n in denied],
             "tools": sorted(tools, key=lambda one: -float(str(one["calls"])))[:_COMMANDS],
             "hooks": self.tally.stats(),
         }

@@ -29,7 +29,7 @@ function filled(element, attributes, children) {
 }
 
 export function announce(text) {
-  document.getElementById("said").textContent = text;
+  document.getElementById("announcement").textContent = text;
 }
 
 export const badge = (decision) =>

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 import loggen
-from billhook.store.log import Wanted
+from billhook.store.log import RecordFilter
 from billhook.store.log.reader import LogReader, program
 from harness import PROCESSES, Bar, Case, Goal, Trial
 
@@ -117,7 +117,7 @@ def tail_case(path: Path) -> Case:
 
 
 def ours(log: Log) -> int:
-    return sum(1 for _ in LogReader(log.folder, log.root).forward(Wanted(text=loggen.NEEDLE)))
+    return sum(1 for _ in LogReader(log.folder, log.root).forward(RecordFilter(text=loggen.NEEDLE)))
 
 
 def found_without_ripgrep(log: Log) -> int:

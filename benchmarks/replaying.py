@@ -17,7 +17,7 @@ import msgspec
 
 from billhook.core import strictjson
 from billhook.store.files import log_folder
-from billhook.store.log import Record, Wanted
+from billhook.store.log import Record, RecordFilter
 from billhook.store.log.eventlog import CURRENT, make_line
 from billhook.store.log.reader import LogReader
 from billhook.testing import replay
@@ -54,7 +54,7 @@ async def replaying() -> AsyncGenerator[Trial, None]:
 
 
 def _replayed(reader: LogReader, project: str) -> replay.Replayed:
-    records = (entry.record for entry in reader.forward(Wanted(project=project)))
+    records = (entry.record for entry in reader.forward(RecordFilter(project=project)))
     return replay.replay(records, Judges())
 
 

@@ -163,7 +163,7 @@ def engine_of(file: Path, text: str) -> Engine:
 
 def test_the_rule_of_the_readme_denies(project: Path) -> None:
     """The rule finds the command where the README claims it, and nowhere else."""
-    engine = engine_of(project / "hooks.yaml", blocks(README, "yaml")[0])
+    engine = engine_of(project / "hooks.yaml", f"hooks:\n{blocks(README, 'yaml')[0]}")
 
     destroys = fire(engine, "Bash", command="cd lib && sudo terraform destroy")
     assert (destroys.denied, destroys.reason) == (True, "Ask the user to destroy infrastructure.")

@@ -846,7 +846,7 @@ INTERPRETERS = {
     ),
     "another protocol": (
         'printf \'bhw\\n\\000\\000\\000\\040{"protocol":99,"billhook":"9.9"}\'; sleep 1000',
-        "its billhook 9.9 uses protocol 99, not 3; install the same billhook",
+        "its billhook 9.9 uses protocol 99, not 4; install the same billhook",
     ),
 }
 

@@ -397,3 +397,43 @@ def test_code_that_changed_since_its_approval_does_not_run(
     assert verdict.decision is Decision.DENY and f"{changed} has changed since it was approved" in verdict.reason
     assert not (project.folder / "ran.txt").exists()
     close()
+
+
+def test_garbage_before_an_answer(tmp_path: Path) -> None:
+    """A hook that writes into the worker's pipe fails; the hooks after it run once, in whichever worker."""
+    code = """
+import os
+def dirty(event):
+    for fd in range(3, 300):
+        try: os.write(fd, b"garbage")
+        except OSError: pass
+def after(event): open('runs.txt', 'a').write('x')
+"""
+    (tmp_path / "policy.py").write_text(code)
+    hooks = [Hook(name=f"h{i}", run=python("policy:after", folder=str(tmp_path)), timeout=60 + i) for i in range(4)]
+    dirty = Hook(name="dirty", run=python("policy:dirty", folder=str(tmp_path)))
+    engine = Engine([hooks[0], dirty, *hooks[1:]])
+    for _ in range(10):
+        (tmp_path / "runs.txt").unlink(missing_ok=True)
+        statuses = [one.status.value for one in engine.fire_sync(EVENT).outcomes]
+        assert statuses[:2] == ["ok", "failed"]
+        assert statuses.count("ok") <= len((tmp_path / "runs.txt").read_text()) <= 4
+    close()
+
+
+def test_durations(tmp_path: Path) -> None:
+    """A hook has the time that it ran, although its owner was busy with something else when it ended."""
+    (tmp_path / "policy.py").write_text("import time\ndef quick(event): pass\ndef slow(event): time.sleep(0.1)\n")
+    quick, slow = (Hook(name=name, run=python(f"policy:{name}", folder=str(tmp_path))) for name in ("quick", "slow"))
+    busy = 2.0
+
+    async def fire() -> Verdict:
+        asyncio.get_running_loop().call_later(0.05, time.sleep, busy)
+        return await engine.fire(EVENT)
+
+    engine = Engine([quick, slow])
+    engine.fire_sync(EVENT)  # starts the worker
+    verdict = asyncio.run(fire())
+    assert verdict.duration_ms >= busy * 1000
+    assert 100 <= verdict.outcomes[1].duration_ms < busy * 1000 / 2
+    close()

@@ -125,7 +125,7 @@ def billhook_engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     runner = _runner(request.config, request.config.rootpath)
     with runner.scratch.entered(), monkeypatch.context() as patch:
         patch.chdir(runner.scratch.project)
-        yield runner.config.engine(host="pytest")
+        yield runner.config.engine(host="pytest", approvals=False)
         runner.scratch.forget()
         runner.scratch.restore()
 

@@ -9,7 +9,7 @@ from agent_loop.running import DONE, Project, bash, says, shell, tool
 from billhook import Answer, Hook
 from billhook.agent.conversation import user
 from billhook.agent.loop import AgentLoop
-from billhook.agent.models import Completion, ModelError, ModelRequest, Say
+from billhook.agent.models import Completion, ModelError, ModelRequest, TextSink
 from billhook.agent.script import Scripted
 from billhook.agent.ui_events import Compacted
 
@@ -116,7 +116,7 @@ def test_a_stop_at_a_compaction(project: Project) -> None:
 class NoSummaries(Scripted):
     """A model that fails to summarise."""
 
-    async def complete(self, request: ModelRequest, say: Say) -> Completion:
+    async def complete(self, request: ModelRequest, say: TextSink) -> Completion:
         if not request.tools:
             raise ModelError("too much", kind="invalid_request")
         return await super().complete(request, say)

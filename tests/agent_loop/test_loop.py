@@ -10,7 +10,7 @@ from agent_loop.running import DONE, ExpectedError, Project, bash, says, shell, 
 from billhook import Answer, Hook
 from billhook.agent.conversation import INTERRUPTED, Message, Text, ToolUse, assistant, user
 from billhook.agent.loop import AgentLoop
-from billhook.agent.models import Completion, ModelRequest, Say
+from billhook.agent.models import Completion, ModelRequest, TextSink
 from billhook.agent.ui_events import TurnEnded
 from billhook.session import ToolResult
 from cli.terminal import gone
@@ -120,7 +120,7 @@ class Repeating:
         self.wanted, self.left = wanted, times
         self.requests: list[ModelRequest] = []
 
-    async def complete(self, request: ModelRequest, say: Say) -> Completion:
+    async def complete(self, request: ModelRequest, say: TextSink) -> Completion:
         self.requests.append(request)
         if not request.tools or not self.left:
             return Completion(assistant("done"))

@@ -10,7 +10,7 @@ import pytest
 from agent_loop.running import Project
 from billhook import Answer, Context, Engine, Hook, Session, UsageError, deny, stop
 from billhook.agent.conversation import INTERRUPTED, Text, ToolUse, Transcript, assistant, user
-from billhook.agent.models import Completion, ModelRequest, Say
+from billhook.agent.models import Completion, ModelRequest, TextSink
 from billhook.agent.script import Scripted
 from billhook.core.functions import from_matchers
 from billhook.session import ToolResult
@@ -81,7 +81,7 @@ def test_a_conversation_without_tools_is_compacted(project: Project) -> None:
 class SaysNothing(Scripted):
     """A model that has no summary to give."""
 
-    async def complete(self, request: ModelRequest, say: Say) -> Completion:
+    async def complete(self, request: ModelRequest, say: TextSink) -> Completion:
         if not request.tools:
             return Completion(assistant(Text("  ")))
         return await super().complete(request, say)

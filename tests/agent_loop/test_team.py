@@ -12,7 +12,7 @@ from agent_loop.running import DONE, Project, bash, says, shell, started, tool, 
 from billhook import Hook
 from billhook.agent.conversation import Usage, user
 from billhook.agent.loop import AgentLoop
-from billhook.agent.models import Completion, ModelRequest, Say
+from billhook.agent.models import Completion, ModelRequest, TextSink
 from billhook.agent.script import Scripted
 from billhook.agent.ui_events import TurnEnded
 from billhook.session import ToolResult
@@ -71,7 +71,7 @@ class _Counting(Scripted):
         super().__init__(script)
         self.usage, self.reported = Usage(), list[str]()
 
-    async def complete(self, request: ModelRequest, say: Say) -> Completion:
+    async def complete(self, request: ModelRequest, say: TextSink) -> Completion:
         done = await super().complete(request, say)
         self.usage += done.usage
         self.reported.append(done.message.text)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from billhook.agent.permissions import READING, AgentPermissions
 from billhook.agent.tools import Workspace
-from billhook.config.permissions import MODES, Kind, Permitted, Rules
+from billhook.config.permissions import MODES, Kind, PlacedRule, Rules
 from billhook.core.answers import Decision
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import Finding
@@ -28,9 +28,9 @@ class Everywhere:
         return text == "/w" or (text.startswith("/w/") and "/../" not in text)
 
 
-def listed(kind: Kind, *texts: str, folder: str = "/w") -> tuple[Permitted, ...]:
+def listed(kind: Kind, *texts: str, folder: str = "/w") -> tuple[PlacedRule, ...]:
     return tuple(
-        Permitted(Rule.parse(text), "user", f".claude/settings.json:{line}", folder, kind, text)
+        PlacedRule(Rule.parse(text), "user", f".claude/settings.json:{line}", folder, kind, text)
         for line, text in enumerate(texts, 4)
     )
 

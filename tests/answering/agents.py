@@ -9,7 +9,7 @@ from billhook import Event, Verdict
 from billhook.config import Config
 from billhook.core import client_env
 from billhook.core.client_env import Caller
-from billhook.serve.hook_server import Answering, HookResponse
+from billhook.serve.hook_server import HookResponse, HookServer
 
 GOLDEN = Path(__file__).parent.parent / "dialects" / "golden"
 
@@ -63,14 +63,14 @@ class Agent:
     async def hears(self, payload: dict[str, Any], *argv: str) -> HookResponse:
         """The response of the agent's hook."""
         with client_env.Serving(Caller(self.env(), str(self.project))):
-            answering = Answering(lambda: json.dumps(payload).encode(), lambda *asked: _fire(answering, *asked))
+            answering = HookServer(lambda: json.dumps(payload).encode(), lambda *asked: _fire(answering, *asked))
             return await answering.answer(list(argv))
 
     def ask(self, payload: dict[str, Any], *argv: str) -> HookResponse:
         return asyncio.run(self.hears(payload, *argv))
 
 
-async def _fire(answering: Answering, config: Config, event: Event) -> Verdict:
+async def _fire(answering: HookServer, config: Config, event: Event) -> Verdict:
     engine = config.engine(host=answering.host)
     return await engine.fire(event, deadline=answering.arguments.seconds_for_hooks)
 

@@ -12,8 +12,8 @@ from billhook.config import Config
 from billhook.core.answers import Verdict
 from billhook.core.client_env import Caller, Serving
 from billhook.core.events import Event
-from billhook.serve.engine_pool import Served
-from billhook.serve.hook_server import Answering
+from billhook.serve.engine_pool import EnginePool
+from billhook.serve.hook_server import HookServer
 from billhook.serve.http.answer import OverHttp, Sent
 
 ROWS = {
@@ -42,7 +42,7 @@ def test_a_fault_of_ours(agent: str, payload: dict[str, Any], refused: bool, tmp
     env = {"HOME": str(tmp_path), "BILLHOOK_HOME": str(tmp_path / "state")}
     stdin = json.dumps({"cwd": str(tmp_path), **payload}).encode()
     with Serving(Caller(env, str(tmp_path))):
-        heard = asyncio.run(Answering(lambda: stdin, _fault).answer(["--as", agent, "--on-failure", "deny"]))
+        heard = asyncio.run(HookServer(lambda: stdin, _fault).answer(["--as", agent, "--on-failure", "deny"]))
     assert "a fault" in " ".join(heard.lines) or b"a fault" in heard.stdout + heard.stderr
     assert (heard.code == 2 or b"a fault" in heard.stdout) is refused
 
@@ -62,9 +62,9 @@ def test_a_call_that_can_not_be_read(kind: str, way: str, guard: str, agent: Age
     agent.hooks(f"guard: {guard}\n")
     with Serving(Caller(agent.env(), str(agent.project))):
         over_http = OverHttp(
-            Served(), Sent(UNREADABLE[kind], "", str(agent.project)), (), dialect="claude", host="http:claude"
+            EnginePool(), Sent(UNREADABLE[kind], "", str(agent.project)), (), dialect="claude", host="http:claude"
         )
-        answering = over_http if way == "http" else Answering(lambda: UNREADABLE[kind], _fault)
+        answering = over_http if way == "http" else HookServer(lambda: UNREADABLE[kind], _fault)
         heard = asyncio.run(answering.answer([]))
     denied = b'"permissionDecision":"deny"' in heard.stdout and b"can't be read" in heard.stdout
     assert denied is (guard == "standard"), heard

@@ -11,7 +11,7 @@ from billhook.agents import AGENTS, DIALECTS, dialect_of
 from billhook.core.answers import Answer, Decision, Exit
 from billhook.core.client_env import Caller, Serving
 from billhook.core.events import PreToolUse
-from billhook.serve.engine_pool import Served
+from billhook.serve.engine_pool import EnginePool
 from billhook.serve.hook_server import HookResponse
 from billhook.serve.http.answer import OverHttp, Sent
 
@@ -47,7 +47,7 @@ def test_as_a_command_hook(name: str, agent: Agent) -> None:
 def test_over_http(name: str, agent: Agent) -> None:
     with Serving(Caller(agent.env(), str(agent.project))):
         sent = Sent(json.dumps(call(agent)).encode())
-        heard = asyncio.run(OverHttp(Served(), sent, (), dialect=name, host=f"http:{name}").answer([]))
+        heard = asyncio.run(OverHttp(EnginePool(), sent, (), dialect=name, host=f"http:{name}").answer([]))
     check(name, read(name, heard))
 
 

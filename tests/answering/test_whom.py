@@ -9,7 +9,7 @@ from answering.agents import GOLDEN, Agent, golden, reported
 from billhook.agents import who_calls
 from billhook.config import load_config
 from billhook.config.trust import approve_entry
-from billhook.serve.hook_server import received_from
+from billhook.serve.hook_server import detect_event
 
 SENT_BY = {"claude": "claude", "copilot-claude": "copilot", "codex": "codex", "gemini": "gemini", "qwen": "qwen"}
 REAL = [f"{path.parent.name}/{path.stem}" for agent in SENT_BY for path in sorted((GOLDEN / agent).glob("*.json"))]
@@ -53,7 +53,7 @@ def test_another_name_in_as_is_trusted() -> None:
 def test_real_payloads(name: str) -> None:
     """What real agents send to a hook of Claude Code's is read as theirs, under the event that they mean."""
     agent, real = SENT_BY[name.partition("/")[0]], golden(name)
-    found = received_from("claude", json.dumps(real["stdin"]).encode(), real["env"], "")
+    found = detect_event("claude", json.dumps(real["stdin"]).encode(), real["env"], "")
     assert found[1] == ("claude" if name in TOLD_BY_NOTHING else agent)
     assert found[0].session_id == real["stdin"].get("session_id", real["stdin"].get("sessionId"))
 

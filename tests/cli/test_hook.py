@@ -19,7 +19,7 @@ import pytest
 from billhook import EVENTS, Context, Decision, Event, Status
 from billhook.agents import dialect
 from billhook.config import load_config
-from billhook.config.loader import standing
+from billhook.config.loader import existing_folder
 from billhook.core.answers import Exit
 from billhook.core.events import parse
 from cli.place import Place
@@ -724,4 +724,4 @@ def test_the_working_directory_of_an_agent(
 ) -> None:
     """An agent in a missing folder is still inside its project."""
     monkeypatch.chdir(place.project)
-    assert standing(asked.format(place.folder)) == expected.format(place.folder)
+    assert existing_folder(asked.format(place.folder)) == expected.format(place.folder)

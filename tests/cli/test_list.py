@@ -76,7 +76,7 @@ def test_a_file_that_can_not_be_read(folder: Folder) -> None:
     folder.write(".billhook", "")
 
     screen = folder.screen("list")
-    assert "the hooks of .billhook/hooks.yaml can't be read" in screen and "no hooks" not in screen
+    assert "the hooks of .billhook/hooks.yaml, " in screen and "can't be read" in screen and "no hooks" not in screen
 
 
 def test_before_approval(folder: Folder) -> None:
@@ -306,6 +306,7 @@ def test_json(folder: Folder) -> None:
         "source": f"{folder.project}/.billhook/hooks.yaml:6",
         "file": f"{folder.project}/.billhook/hooks.yaml",
         "line": 6,
+        "approve": None,
         "warm": False,
         "not_warm": None,
         "last_fired": None,

@@ -83,8 +83,7 @@ def test_the_files_of_a_patch_that_paths_selects(project: Project, line: str, ar
 def test_the_file_of_a_shell_command_that_paths_selects(project: Project) -> None:
     hooks = {"h": {"events": "*", "paths": {"write": "src/**"}, "deny": "not ${file_path}, ${file_paths}"}}
     command = {"tool_name": "Bash", "tool_input": {"command": "touch b src/a src/c"}}
-    src = project.folder / "src"
-    assert fire(project, hooks, **command).reason == f"not {src}/a, {src}/a, {src}/c"
+    assert fire(project, hooks, **command).reason == "not src/a, src/a, src/c"
 
 
 @pytest.mark.parametrize("value", [value for value in HOSTILE if "\n" not in value])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from billhook.config.explain import Explained, explain
+from billhook.config.explain import ExplainedHook, explain
 from billhook.core.events import parse
 from config.project import Project
 
@@ -91,13 +91,13 @@ def write(project: Project, fields: dict[str, Any]) -> dict[str, Any]:
     return entry
 
 
-def explained(project: Project, event: dict[str, Any]) -> Explained:
+def explained(project: Project, event: dict[str, Any]) -> ExplainedHook:
     found = explain(project.load(), parse({"session_id": "s", "cwd": str(project.folder), **event}))
     (one,) = (*found.hooks, *found.others)
     return one
 
 
-def answers(project: Project) -> dict[int, Explained]:
+def answers(project: Project) -> dict[int, ExplainedHook]:
     """What the hook does at each event for which it runs."""
     found = {place: explained(project, event) for place, event in enumerate(EVENTS)}
     return {place: one for place, one in found.items() if one.runs}
@@ -117,7 +117,7 @@ def applied(entry: dict[str, Any], fix: str) -> dict[str, Any]:
     return edited
 
 
-def decision(one: Explained) -> str:
+def decision(one: ExplainedHook) -> str:
     """What the hook decides, and what its failure counts as."""
     known = one.answer.decision.value if one.answer is not None else "unknown"
     return f"{known}, {one.row.on_failure}"

@@ -10,7 +10,7 @@ from billhook import Decision
 from billhook.config import load_config
 from billhook.config.builtin_hooks import StandIn
 from billhook.config.config import rows
-from billhook.config.explain import Explained, Explanation, explain
+from billhook.config.explain import ExplainedHook, Explanation, explain
 from billhook.core.dialect_traits import MEANINGS, meanings
 from billhook.core.events import Event, parse
 from billhook.core.hook import Context
@@ -36,7 +36,7 @@ def explained(project: Project, about: Event, **options: Any) -> Explanation:
     return explain(project.load(**options), about)
 
 
-def one(project: Project, hooks: str, about: Event, file: str = OWN) -> Explained:
+def one(project: Project, hooks: str, about: Event, file: str = OWN) -> ExplainedHook:
     """The explanation of the only hook."""
     project.write(file, hooks)
     found = explained(project, about)
@@ -422,7 +422,7 @@ def test_explain_agrees_with_the_engine(
             assert reason.why and proposed(reason.fix, reason.condition, one_, about)
 
 
-def proposed(fix: str, condition: str, about: Explained, happened: Event) -> bool:
+def proposed(fix: str, condition: str, about: ExplainedHook, happened: Event) -> bool:
     """Whether a proposed value does what it is proposed for."""
     start, _, value = fix.removeprefix("write `").partition(": ")
     value = value.partition("`")[0].strip('"')

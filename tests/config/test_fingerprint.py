@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from billhook.config.declaration import Conditions, Declared, Exec, NotYet, Python, RunAction, Say, Url
+from billhook.config.declaration import Conditions, Declared, Exec, FixedAnswer, NotYet, Python, RunAction, Url
 from billhook.config.sources import FileSnapshot
 from billhook.config.trust import approval_of, changes, definition, fingerprint, holds, same_content, unchanged
 from billhook.store.approvals import Approvals
@@ -313,7 +313,7 @@ def test_a_time_in_the_future_is_not_waited_for(project: Path) -> None:
     [
         None,
         Url("https://x", (("A", "b"),), ("C",)),
-        Say("deny", "no"),
+        FixedAnswer("deny", "no"),
         NotYet("prompt"),
         Python("m:f"),
         Exec(("a", "b")),

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from billhook.config.declaration import LAYERS, Conditions, Declared, Exec, Layer, Python, RunAction, Say, Url
+from billhook.config.declaration import LAYERS, Conditions, Declared, Exec, FixedAnswer, Layer, Python, RunAction, Url
 from billhook.config.lint import lint
 from billhook.config.shapes import read_file
 from billhook.core.dialect_traits import MEANINGS
@@ -981,7 +981,7 @@ ACTIONS = st.one_of(
     st.builds(Exec, st.lists(TEXT, min_size=1, max_size=3).map(tuple)),
     st.builds(Python, TEXT, TEXT),
     st.builds(Url, TEXT | TEXT.map(lambda text: f"http://{text}")),
-    st.builds(Say, st.just("deny"), TEXT),
+    st.builds(FixedAnswer, st.just("deny"), TEXT),
 )
 
 
@@ -1075,7 +1075,7 @@ def test_many_rules(tmp_path: Path) -> None:
     hooks = [
         Declared(
             name="h",
-            action=Say("deny", "x"),
+            action=FixedAnswer("deny", "x"),
             events=("PreToolUse",),
             conditions=Conditions(rules=(f"Bash(rm -rf {i} *)",)),
         )

@@ -122,7 +122,7 @@ def test_a_remark_is_no_gate(tmp_path: Path) -> None:
     file = tmp_path / ".claude" / "settings.json"
     file.parent.mkdir()
     file.write_text(json.dumps({"hooks": {"Stop": [group(description="deny; onFailure: block")]}}))
-    assert not read_file(str(file), "user", str(tmp_path)).says_gate
+    assert not read_file(str(file), "user", str(tmp_path)).mentions_gate
 
 
 def test_notes(tmp_path: Path) -> None:

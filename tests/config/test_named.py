@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from billhook.config.declaration import Action, Exec, NotYet, Python, RunAction, Say, Url
+from billhook.config.declaration import Action, Exec, FixedAnswer, NotYet, Python, RunAction, Url
 from billhook.config.referenced_files import named as look_for
 from billhook.config.sources import FileSnapshot
 
@@ -213,7 +213,9 @@ def test_argument_lists(project: Path, argv: tuple[str, ...], files: list[str]) 
     assert named(Exec(argv), project) == files
 
 
-@pytest.mark.parametrize("action", [None, Url("https://x/x.sh"), Say("deny", "./x.sh"), NotYet("prompt")], ids=repr)
+@pytest.mark.parametrize(
+    "action", [None, Url("https://x/x.sh"), FixedAnswer("deny", "./x.sh"), NotYet("prompt")], ids=repr
+)
 def test_actions_without_files(project: Path, action: Action | None) -> None:
     """Actions without a program name no files."""
     assert named(action, project) == []

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from billhook import approve
 from billhook.config import Config
-from billhook.config.permissions import Permitted, named_tools, rules_of
+from billhook.config.permissions import PlacedRule, named_tools, rules_of
 from billhook.config.shapes import read_file
 from billhook.config.trust import ChangedError, approve_rules
 from billhook.core.errors import UsageError
@@ -33,7 +33,7 @@ SETTINGS = """\
 """
 
 
-def texts(rules: tuple[Permitted, ...]) -> list[str]:
+def texts(rules: tuple[PlacedRule, ...]) -> list[str]:
     return [str(one.rule) for one in rules]
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from billhook.config.declaration import Conditions, Declared, Exec, NotYet, Python, RunAction, Say, Url
+from billhook.config.declaration import Conditions, Declared, Exec, FixedAnswer, NotYet, Python, RunAction, Url
 from billhook.config.shapes import read_file
 from billhook.config.sources import FileRead
 from config.project import Project
@@ -124,11 +124,11 @@ NATIVE: dict[str, tuple[str, dict[str, Any]]] = {
     "interpreter": ("python: a:b\ninterpreter: .venv/bin/python", {"action": Python("a:b", ".venv/bin/python")}),
     "url": ("url: https://x/y", {"action": Url("https://x/y")}),
     "deny": ("deny: no", {"action": None}),  # YAML reads a bare `no` as false
-    "deny quoted": ('deny: "no"', {"action": Say("deny", "no")}),
-    "deny without reason": ("deny: true", {"action": Say("deny", "")}),
-    "ask": ("ask: sure?", {"action": Say("ask", "sure?")}),
-    "allow": ("allow: fine", {"action": Say("allow", "fine")}),
-    "inject": ("inject: be careful", {"action": Say("inject", "be careful")}),
+    "deny quoted": ('deny: "no"', {"action": FixedAnswer("deny", "no")}),
+    "deny without reason": ("deny: true", {"action": FixedAnswer("deny", "")}),
+    "ask": ("ask: sure?", {"action": FixedAnswer("ask", "sure?")}),
+    "allow": ("allow: fine", {"action": FixedAnswer("allow", "fine")}),
+    "inject": ("inject: be careful", {"action": FixedAnswer("inject", "be careful")}),
     "gate": ("run: x\ngate: true", {"on_failure": "deny"}),
     "gate and ask": ("run: x\ngate: true\non_failure: ask", {"on_failure": "ask"}),
     "no gate": ("run: x\ngate: false", {"on_failure": "allow"}),
@@ -428,11 +428,11 @@ UNREADABLE = {
 @pytest.mark.parametrize("row", UNREADABLE)
 def test_a_file_that_cannot_be_read(project: Project, row: str) -> None:
     """It has a finding with a place, no entries, and whether it mentions a gate."""
-    name, text, says_gate = UNREADABLE[row]
+    name, text, mentions_gate = UNREADABLE[row]
     path = project.write(name, "")
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     file = read_file(str(path), "project", str(project.folder))
-    assert not file.readable and file.entries == () and file.says_gate is says_gate
+    assert not file.readable and file.entries == () and file.mentions_gate is mentions_gate
     assert all(one.line and one.column and one.hint for one in file.findings) and file.findings
 
 
@@ -451,9 +451,9 @@ LOST = {
 @pytest.mark.parametrize("row", LOST)
 def test_a_gate_in_the_lost_part(project: Project, row: str) -> None:
     """A file that can be read in part records whether the other part may contain a gate."""
-    text, says_gate = LOST[row]
+    text, mentions_gate = LOST[row]
     file = read(project, ".claude/settings.json", text)
-    assert file.says_gate is says_gate and "BH104" in [one.code for one in file.findings]
+    assert file.mentions_gate is mentions_gate and "BH104" in [one.code for one in file.findings]
 
 
 def test_a_missing_file(project: Project) -> None:
@@ -488,9 +488,9 @@ def test_a_gate_in_the_wrong_place_is_not_forgotten(project: Project, row: str) 
     name, text = STRUCTURAL[row]
     file = read(project, name, text.replace("%s", BLOCKS_ALL))
     blocks = any(hook.gate and not hook.action for hook in file.entries)
-    assert file.findings and (file.says_gate or blocks)
+    assert file.findings and (file.mentions_gate or blocks)
     harmless = text.replace("%s", '{"type": "command", "command": "x"}').replace(", gate: true", "")
-    assert not read(project, name, harmless.replace("gate: true\n", "")).says_gate
+    assert not read(project, name, harmless.replace("gate: true\n", "")).mentions_gate
 
 
 TWICE = {

@@ -117,7 +117,8 @@ EXPECTED: dict[str, tuple[list[dict[str, Any]], list[list[str]]]] = {
         [ONE, handler('"$CLAUDE_PROJECT_DIR"/rewrite.py'), TWO, THREE],
         [["one"], ["rewrite"], ["two", "three"]],
     ),
-    "the same command twice": ([ONE, TWO, {**ONE, "timeout": 7}], [["one", "two"], ["one-2"]]),
+    "the same command twice": ([ONE, TWO, {**ONE, "timeout": 7}], [["one", "two"]]),
+    "for other calls": ([ONE, TWO, {**ONE, "if": "Bash(ls)"}], [["one", "two"], ["one-2"]]),
     "in the background": ([ONE, TWO, {**THREE, "async": True}], [["one", "two", "three"]]),
     "a gate": ([ONE, {**TWO, "onFailure": "block"}], [["one", "two"]]),
 }

@@ -24,14 +24,14 @@ from billhook.runners import process
 from billhook.serve import http, control, protocol
 from billhook.serve.http import access as http_access
 http_door, http_protocol, http_routes, http_stream, wire = http_access, http_access, http, http, protocol
-from billhook.serve.engine_pool import Served
+from billhook.serve.engine_pool import EnginePool
 
 for setting in sys.argv[2:]:
     module, name, value = setting.split(":")
     setattr(globals()[module], name, float(value))
 
 async def main():
-    folder, served, ended = control.made(Path(sys.argv[1])), Served(), asyncio.Event()
+    folder, served, ended = control.made(Path(sys.argv[1])), EnginePool(), asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
 
     async def ask(reader, writer):

@@ -28,7 +28,7 @@ if not os.fork():  # what the first answer imports, later ones need not wait for
     env = {**os.environ, "BILLHOOK_HOME": aside, "CALL": "0"}
     event = json.dumps({"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "list"}})
     request = wire.request("", ["--as", "claude"], project, env, event.encode())
-    asyncio.run(serving.Served().answer(wire.read(request[wire.HEAD:])))
+    asyncio.run(serving.EnginePool().answer(wire.read(request[wire.HEAD:])))
     os.write(write, " ".join(name for name in sys.modules if name.startswith(("billhook", "yaml"))).encode())
     os._exit(0)
 os.wait()

@@ -26,7 +26,7 @@ from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS, Block, Event, parse
 from billhook.serve import hook_server
 from billhook.serve.control import address
-from billhook.serve.engine_pool import Served
+from billhook.serve.engine_pool import EnginePool
 from billhook.serve.hook_server import guessed
 from billhook.serve.http import serve
 from billhook.serve.http.access import _no_token
@@ -832,7 +832,7 @@ def _start(folder: Path, host: str = "127.0.0.1", port: int = 0, *, exposed: boo
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     async def begin() -> str:
-        running = await serve(Served(), host, port, folder, exposed=exposed)
+        running = await serve(EnginePool(), host, port, folder, exposed=exposed)
         await running.close()
         return running.url
 

@@ -28,7 +28,8 @@ _HOME_FILES: Final = {
 }
 _WORK: Final = """
 git init -q -b main && git config user.email me@example.com && git config user.name me && git config core.autocrlf false
-git add -A && git commit -qm first && git branch feature
+git add -A && git commit -qm first && git branch merged
+git branch feature "$(git commit-tree "HEAD^{tree}" -p HEAD -m more)"
 echo 'b = 2' >> src/b.py && git stash -q
 echo 'a = 2' >> src/a.py
 echo 's = 1' > src/s.py && git add src/s.py

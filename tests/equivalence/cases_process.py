@@ -106,17 +106,18 @@ CASES = [
         script="""
             import os
             me, session = os.getpid(), os.getsid(0)
-            print(os.getpgrp() == me, os.getpgid(0) == me, session == me or session)
+            print(os.getpgrp() == me, os.getpgid(0) == me, session == me)  # its number is of no use to a script
             print(os.getuid(), os.geteuid(), os.getgid(), os.getegid(), os.getgroups(), os.getresuid())
             print(os.nice(0), sorted(os.sched_getaffinity(0)), os.sched_getscheduler(0))
             try:
                 os.open("/dev/tty", os.O_RDWR)
             except OSError as error:
                 print(error)
-            try:
-                os.setsid()
-            except PermissionError as error:
-                print(error)
+            for function in (os.setsid, os.setpgrp):
+                try:
+                    print(function())
+                except PermissionError as error:
+                    print(error)
         """,
     ),
     Case(

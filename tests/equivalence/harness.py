@@ -11,7 +11,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,7 +31,7 @@ ADDRESSES = {"0x[0-9a-f]+": "ADDRESS"}
 """For `normalise`: the addresses of objects differ between any two processes."""
 FRAME = "the frame of `warm_main.py` is below that of the script"
 """For `unlike`."""
-Start = Callable[["Case", Path], Child]
+Start = Callable[["Case", Path], Awaitable[Child]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,22 +95,22 @@ def command(case: Case, folder: Path) -> tuple[str, ...]:
     return (*interpreter, *case.flags, case.path.format(folder=folder), *case.arguments)
 
 
-def start_plain(case: Case, folder: Path) -> Child:
+async def start_plain(case: Case, folder: Path) -> Child:
     return process.start(
         command(case, folder), stdin=case.stdin, env=environment(case, folder), cwd=str(folder / case.cwd)
     )
 
 
-def start_warm(case: Case, folder: Path) -> Child:
+async def start_warm(case: Case, folder: Path) -> Child:
     """Start it in a warm interpreter, and never in any other way. The first calls of an interpreter are refused until
     it is ready, and so may be others on a busy machine."""
     words, env, cwd = command(case, folder), environment(case, folder), str(folder / case.cwd)
     end = time.monotonic() + READY
     while time.monotonic() < end:
-        if child := warm.start(words, stdin=case.stdin, env=env, cwd=cwd):
+        if child := await warm.start(words, stdin=case.stdin, env=env, cwd=cwd):
             assert isinstance(child, warm.WarmChild)
             return child
-        time.sleep(0.005)
+        await asyncio.sleep(0.005)
     raise AssertionError(f"{case.name} was not started warm: {warm.wait_until_ready(words, env, cwd, 0.0)}")
 
 
@@ -118,11 +118,13 @@ def check_refused(case: Case, folder: Path) -> None:
     """It is refused although a parent with a spare is ready, because of its command line or its files."""
     words, env, cwd = command(case, folder), environment(case, folder), str(folder / case.cwd)
     if warm.reason(words, env, cwd):
-        assert warm.start(words, stdin=case.stdin, env=env, cwd=cwd) is None
+        assert asyncio.run(warm.start(words, stdin=case.stdin, env=env, cwd=cwd)) is None
         return
     for _ in range(3):
         if warm.wait_until_ready(words, env, cwd, READY) == "":
-            assert warm.start(words, stdin=case.stdin, env=env, cwd=cwd) is None, f"{case.name} must start plain"
+            assert asyncio.run(warm.start(words, stdin=case.stdin, env=env, cwd=cwd)) is None, (
+                f"{case.name} must start plain"
+            )
 
 
 def lay_out(case: Case, folder: Path) -> None:
@@ -150,7 +152,7 @@ def run(case: Case, folder: Path, start: Start) -> Result:
 
 
 async def _to_the_end(case: Case, folder: Path, start: Start) -> Exit:
-    child = start(case, folder)
+    child = await start(case, folder)
     ended = await child.wait(SECONDS)
     assert ended is not None
     again = getattr(child, "_instead", None) is not None

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from equivalence import cases_ends, cases_files, cases_interpreter, cases_process, cases_streams
+from equivalence import cases_ends, cases_files, cases_interpreter, cases_process, cases_scripts, cases_streams
 from equivalence.harness import Case, check_same, parameters
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="warm interpreters are for Linux")
@@ -15,6 +15,7 @@ CASES = [
     *cases_process.CASES,
     *cases_ends.CASES,
     *cases_files.CASES,
+    *cases_scripts.CASES,
 ]
 
 

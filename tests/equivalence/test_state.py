@@ -147,7 +147,7 @@ def test_random_numbers_differ(tmp_path: Path) -> None:
 
 def together(cases: Sequence[Case], folder: Path) -> list[Exit | None]:
     async def gathered() -> list[Exit | None]:
-        children = [start_warm(case, folder / case.name) for case in cases]
+        children = [await start_warm(case, folder / case.name) for case in cases]
         return await asyncio.gather(*(child.wait(SECONDS) for child in children))
 
     for case in cases:

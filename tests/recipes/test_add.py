@@ -353,6 +353,16 @@ def test_usage(place: Place, words: tuple[str, ...]) -> None:
     assert place.run("add", *words, "--print").code == 2
 
 
+def test_a_default_that_cannot_work_is_not_added(place: Place) -> None:
+    """Without a Makefile, `make test` would send the agent back at every stop: the command must be set."""
+    done = person(place, "add", "tests-before-stop")
+
+    assert done.code == 2 and "this project has no Makefile, so `make test` can't work" in done.out, done
+    assert "hint: set the command: --set command=" in done.out
+    assert list(place.project.iterdir()) == []
+    assert person(place, "add", "tests-before-stop", "--set", "command=npm test").code == 0
+
+
 PARAMETERS = [("event-log", "file"), ("protect-paths", "paths"), ("notify-desktop", "title")]
 
 

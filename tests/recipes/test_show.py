@@ -87,6 +87,8 @@ def test_it_is_shown(tmp_path: Path, name: str, where: str) -> None:
     place = Place(tmp_path)
     if where == "git":
         repository(place)
+    if name == "tests-before-stop":
+        (place.project / "Makefile").write_text("test:\n\t@false\n")
     printed = pasted(place, name)
 
     assert re.search(EFFECTS[name], printed, re.DOTALL), printed

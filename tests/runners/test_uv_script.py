@@ -48,7 +48,7 @@ def test_the_same_as_uv(tmp_path: Path, env: dict[str, str], argv: tuple[str, ..
     plain = asyncio.run(process.run(argv, stdin=b"", env=env, cwd=tmp_path, seconds=60))
     assert plain.code == 0, plain
     assert warm.wait_until_ready(argv, env, tmp_path, 60) == ""
-    child = warm.start(argv, stdin=b"", env=env, cwd=tmp_path)
+    child = asyncio.run(warm.start(argv, stdin=b"", env=env, cwd=tmp_path))
     assert isinstance(child, warm.WarmChild)
     ended = asyncio.run(child.wait(60))
     assert ended is not None

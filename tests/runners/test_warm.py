@@ -19,7 +19,7 @@ pytestmark = [
 def run_warm(argv: tuple[str, ...], cwd: Path, stdin: bytes = b"", env: dict[str, str] | None = None) -> Exit:
     env = dict(os.environ) if env is None else env
     assert warm.wait_until_ready(argv, env, cwd) == ""
-    child = warm.start(argv, stdin=stdin, env=env, cwd=cwd)
+    child = asyncio.run(warm.start(argv, stdin=stdin, env=env, cwd=cwd))
     assert isinstance(child, warm.WarmChild)
     ended = asyncio.run(child.wait(30))
     assert ended is not None
@@ -79,14 +79,14 @@ def test_a_local_module_with_the_name_of_a_common_one_starts_plain(tmp_path: Pat
     argv = script(tmp_path, "import json\nprint(json.__file__)")
     run_warm(argv, tmp_path)
     (tmp_path / "json.py").touch()
-    assert warm.start(argv, stdin=b"", env=dict(os.environ), cwd=tmp_path) is None
+    assert asyncio.run(warm.start(argv, stdin=b"", env=dict(os.environ), cwd=tmp_path)) is None
 
 
 def test_the_deadline_ends_the_tree(tmp_path: Path) -> None:
     argv = script(tmp_path, "import subprocess\nprint('began', flush=True)\nsubprocess.run(['sleep', '100'])")
     env = dict(os.environ)
     assert warm.wait_until_ready(argv, env, tmp_path) == ""
-    child = warm.start(argv, stdin=b"", env=env, cwd=tmp_path)
+    child = asyncio.run(warm.start(argv, stdin=b"", env=env, cwd=tmp_path))
     assert isinstance(child, warm.WarmChild)
     ended = asyncio.run(child.wait(0.5))
     assert ended is not None

@@ -28,7 +28,7 @@ def covered(folder: Path, *names: str) -> CoveredFiles:
 def run(folder: Path, approved: CoveredFiles) -> Exit:
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     assert warm.wait_until_ready(ARGV, env, folder) == ""
-    child = warm.start(ARGV, stdin=b"", env=env, cwd=folder, covered=approved)
+    child = asyncio.run(warm.start(ARGV, stdin=b"", env=env, cwd=folder, covered=approved))
     assert child is not None
     ended = asyncio.run(child.wait(30))
     assert ended is not None
@@ -112,7 +112,8 @@ def test_a_compiled_file_does_not_replace_the_source(project: Path) -> None:
 def test_a_script_that_is_not_covered_starts_plain(project: Path) -> None:
     env = dict(os.environ)
     assert warm.wait_until_ready(ARGV, env, project) == ""
-    assert warm.start(ARGV, stdin=b"", env=env, cwd=project, covered=CoveredFiles(str(project), ())) is None
+    nothing = CoveredFiles(str(project), ())
+    assert asyncio.run(warm.start(ARGV, stdin=b"", env=env, cwd=project, covered=nothing)) is None
 
 
 def _is_refused(ended: Exit, file: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from billhook.store.log import Wanted
+from billhook.store.log import RecordFilter
 from billhook.store.log.reader import LogEntry, LogReader
 from descriptors import open_descriptors
 
@@ -33,8 +33,8 @@ def deadline() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
-def following(log: LogReader, wanted: Wanted | None = None, *, since_now: bool = True) -> Iterator[LogEntry]:
-    return log.follow(wanted or Wanted(), since_now, QUICK)
+def following(log: LogReader, wanted: RecordFilter | None = None, *, since_now: bool = True) -> Iterator[LogEntry]:
+    return log.follow(wanted or RecordFilter(), since_now, QUICK)
 
 
 def following_seqs(entries: Iterator[LogEntry], count: int) -> list[int]:
@@ -60,7 +60,7 @@ def test_it_may_begin_with_the_oldest(tmp_path: Path) -> None:
     """All files, oldest first, and then what comes."""
     written(tmp_path, 40, max_bytes=6_000)
     log = reader(tmp_path)
-    entries = log.follow(Wanted(), False, QUICK, notes=True)
+    entries = log.follow(RecordFilter(), False, QUICK, notes=True)
     there = [entry.record.seq for entry in log.forward(notes=True)]
     assert following_seqs(entries, len(there)) == there
     append(tmp_path, content(1))
@@ -129,8 +129,8 @@ def test_a_removed_log_begins_again(tmp_path: Path, how: str) -> None:
 def test_only_what_is_wanted_comes(tmp_path: Path) -> None:
     """Filters apply, and text is found in a side file that did not exist when the following began."""
     log = written(tmp_path, 1)
-    denied = following(log, Wanted(decisions=frozenset({"deny"})))
-    reported = following(log, Wanted(text="needle"))
+    denied = following(log, RecordFilter(decisions=frozenset({"deny"})))
+    reported = following(log, RecordFilter(text="needle"))
     append(tmp_path, content(2), content(3, decision="deny"), content(4, input="x" * 90_000 + "needle"))
     assert (following_seqs(denied, 1), following_seqs(reported, 1)) == ([3], [4])
 
@@ -142,7 +142,7 @@ def test_another_process_writes_and_rotates(tmp_path: Path) -> None:
         "append(Path(sys.argv[1]), *(content(n) for n in range(1000)), max_bytes=16_000)"
     )
     log = reader(tmp_path)
-    entries = log.follow(Wanted(), True, QUICK, notes=True)
+    entries = log.follow(RecordFilter(), True, QUICK, notes=True)
     writer = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], cwd=Path(__file__).parents[1])
     try:
         assert following_seqs(entries, 1000) == list(range(1, 1001))
@@ -155,7 +155,7 @@ def test_descriptors_don_t_grow(tmp_path: Path) -> None:
     """For any number of rotations; none is left after the end."""
     before = open_descriptors()
     log = reader(tmp_path)
-    entries = log.follow(Wanted(), True, QUICK)
+    entries = log.follow(RecordFilter(), True, QUICK)
     for number in range(1, 12):
         put(tmp_path, next(made_lines(1, start=number)))
         assert following_seqs(entries, 1) == [number]

@@ -16,7 +16,7 @@ import pytest
 from billhook.core import strictjson
 from billhook.store import log as lines
 from billhook.store.files import StoreError
-from billhook.store.log import Wanted
+from billhook.store.log import RecordFilter
 from billhook.store.log.eventlog import EventLog, make_line
 from billhook.store.log.reader import LogReader, older_names
 from billhook.store.log.verify import verify
@@ -24,9 +24,11 @@ from billhook.store.log.verify import verify
 from .logs import append, content, log_folder, made_lines, put, reader, written
 
 
-def seqs(log: LogReader, wanted: Wanted | None = None, *, notes: bool = False, backward: bool = False) -> list[int]:
+def seqs(
+    log: LogReader, wanted: RecordFilter | None = None, *, notes: bool = False, backward: bool = False
+) -> list[int]:
     read = log.backward if backward else log.forward
-    return [entry.record.seq for entry in read(wanted or Wanted(), notes=notes)]
+    return [entry.record.seq for entry in read(wanted or RecordFilter(), notes=notes)]
 
 
 def test_both_directions_over_rotated_files(tmp_path: Path) -> None:
@@ -118,7 +120,7 @@ def test_foreign_lines_are_skipped_and_counted(tmp_path: Path, line: bytes) -> N
     log = put(tmp_path, b"".join([line + b"\n", *own[:2], line + b"\n", *own[2:], line + b"\n"]))
     assert seqs(log) == [1, 2, 3, 4] and log.foreign == 3
     assert seqs(log, backward=True) == [4, 3, 2, 1] and log.foreign == 6
-    assert seqs(log, Wanted(text="echo 3")) == [3]
+    assert seqs(log, RecordFilter(text="echo 3")) == [3]
     assert list(islice((entry.record.seq for entry in log.follow(since_now=False)), 4)) == [1, 2, 3, 4]
 
 
@@ -135,7 +137,7 @@ def test_what_deep_json_an_agent_may_send_is_read(tmp_path: Path) -> None:
     for _ in range(390):
         nested = [nested]
     append(tmp_path, content(1, input={"deep": nested}), content(2, input={"deep": nested, "odd": "\ud800"}))
-    assert seqs(reader(tmp_path), Wanted(text="bottom")) == [1, 2]
+    assert seqs(reader(tmp_path), RecordFilter(text="bottom")) == [1, 2]
 
 
 @pytest.mark.parametrize("ended", [True, False], ids=["ended", "never ended"])
@@ -335,8 +337,8 @@ def test_every_field_that_the_writer_may_move_comes_back(tmp_path: Path) -> None
     whole = log.whole(next(log.forward()).record)
     assert {name: getattr(whole, name) for name in texts} == texts
     assert whole.outcomes[0].reason == "r" * 90_000
-    assert seqs(log, Wanted(sessions=frozenset({texts["session_id"]}), tools=frozenset({texts["tool"]}))) == [1]
-    assert seqs(log, Wanted(sessions=frozenset({"other"}))) == []
+    assert seqs(log, RecordFilter(sessions=frozenset({texts["session_id"]}), tools=frozenset({texts["tool"]}))) == [1]
+    assert seqs(log, RecordFilter(sessions=frozenset({"other"}))) == []
 
 
 def test_a_side_file_that_is_gone_or_changed_is_an_error_of_that_record_only(tmp_path: Path) -> None:
@@ -352,7 +354,7 @@ def test_a_side_file_that_is_gone_or_changed_is_an_error_of_that_record_only(tmp
         with pytest.raises(StoreError, match=r"large/[0-9a-f]{64}\.json"):
             log.whole(record)
     assert seqs(log) == [1, 2, 3]
-    assert seqs(log, Wanted(text="zzz")) == [] and seqs(log, Wanted(text="echo 3")) == [3]
+    assert seqs(log, RecordFilter(text="zzz")) == [] and seqs(log, RecordFilter(text="echo 3")) == [3]
 
 
 @pytest.mark.parametrize(
@@ -375,7 +377,7 @@ def test_a_line_that_names_a_strange_side_file(tmp_path: Path, side: dict[str, o
     record = next(log.forward()).record
     with pytest.raises(StoreError):
         log.whole(record)
-    assert seqs(log, Wanted(text="root")) == []
+    assert seqs(log, RecordFilter(text="root")) == []
 
 
 def test_a_side_file_does_not_override_the_line(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from billhook.core import strictjson
-from billhook.store.log import Record, Wanted
+from billhook.store.log import Record, RecordFilter
 from billhook.store.log import reader as log_reader
-from billhook.store.log.reader import LogReader, called, contains, hooks_of, says, spellings
+from billhook.store.log.reader import LogReader, called, contains, has_text, hooks_of, spellings
 
 from .logs import append, content, made_lines, put, reader
 
@@ -31,7 +31,7 @@ LC_ALL=C exec grep --fixed-strings --text --byte-offset --with-filename --null "
 """
 
 
-def seqs(log: LogReader, wanted: Wanted) -> list[int]:
+def seqs(log: LogReader, wanted: RecordFilter) -> list[int]:
     """The numbers of the wanted records; the same from both ends."""
     ahead = [entry.record.seq for entry in log.forward(wanted)]
     assert [entry.record.seq for entry in log.backward(wanted)] == ahead[::-1]
@@ -107,7 +107,7 @@ def test_any_text_that_is_in_a_record_is_found(place: Any, text: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         append(root, content(1, input=None), content(2, **place(f"<{text}>")), content(3, input=None))
-        assert seqs(reader(root), Wanted(text=f"<{text}>")) == [2]
+        assert seqs(reader(root), RecordFilter(text=f"<{text}>")) == [2]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_any_text_that_is_in_a_record_is_found(place: Any, text: str) -> None:
 def test_a_hit_inside_an_escape_is_none(tmp_path: Path, reported: str, sought: str) -> None:
     """The bytes are there, but the text is not."""
     append(tmp_path, content(1, input=f"x{reported}y"), content(2, input=f"x{sought}y"))
-    assert seqs(reader(tmp_path), Wanted(text=sought)) == [2]
+    assert seqs(reader(tmp_path), RecordFilter(text=sought)) == [2]
 
 
 def test_common_parts_are_not_found(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_common_parts_are_not_found(tmp_path: Path) -> None:
     append(tmp_path, content(1, outcomes=[{"hook": "guard", "duration_ms": 12.25}]), content(2))
     log = reader(tmp_path)
     for text in ("session_id", "prev", "duration_ms", "12.25", 'command":', "outcomes", '"v"', "mono"):
-        assert seqs(log, Wanted(text=text)) == [], text
+        assert seqs(log, RecordFilter(text=text)) == [], text
 
 
 def test_ids_and_hashes_are_found_from_eight_digits_on(tmp_path: Path) -> None:
@@ -136,9 +136,9 @@ def test_ids_and_hashes_are_found_from_eight_digits_on(tmp_path: Path) -> None:
     append(tmp_path, content(1, id="deadbeef" + "0" * 24, config="cafe1234" + "5" * 56), content(2))
     log = reader(tmp_path)
     records = [entry.record for entry in log.forward()]
-    assert seqs(log, Wanted(text="deadbeef")) == seqs(log, Wanted(text="cafe1234")) == [1]
-    assert seqs(log, Wanted(text="dead")) == seqs(log, Wanted(text="eadbeef0")) == []
-    assert seqs(log, Wanted(text=records[0].hash)) == [1, 2]
+    assert seqs(log, RecordFilter(text="deadbeef")) == seqs(log, RecordFilter(text="cafe1234")) == [1]
+    assert seqs(log, RecordFilter(text="dead")) == seqs(log, RecordFilter(text="eadbeef0")) == []
+    assert seqs(log, RecordFilter(text=records[0].hash)) == [1, 2]
 
 
 def test_two_halves_of_a_pair_are_one_character(tmp_path: Path) -> None:
@@ -148,8 +148,8 @@ def test_two_halves_of_a_pair_are_one_character(tmp_path: Path) -> None:
     )
     log = reader(tmp_path)
     for halves in ("\ud83d\ude00", "\U0001f600"):
-        assert seqs(log, Wanted(text=f"<{halves}>")) == seqs(log, Wanted(hook=halves)) == [1]
-    assert seqs(log, Wanted(text="\ud83d")) == [2]
+        assert seqs(log, RecordFilter(text=f"<{halves}>")) == seqs(log, RecordFilter(hook=halves)) == [1]
+    assert seqs(log, RecordFilter(text="\ud83d")) == [2]
 
 
 def test_numbers_are_found(tmp_path: Path) -> None:
@@ -157,15 +157,15 @@ def test_numbers_are_found(tmp_path: Path) -> None:
     append(tmp_path, content(1, input={"pid": 424_242, "ratio": 0.125, "on": True, "none": None, "big": 10**40}))
     log = reader(tmp_path)
     for text, found in (("424242", [1]), ("0.125", [1]), ("1" + "0" * 40, [1]), ("true", []), ("null", [])):
-        assert seqs(log, Wanted(text=text)) == found, text
+        assert seqs(log, RecordFilter(text=text)) == found, text
 
 
 def test_capitals_count_and_an_empty_text_is_no_wish(tmp_path: Path) -> None:
     """As it is typed."""
     append(tmp_path, content(1, input="Straße"), content(2))
     log = reader(tmp_path)
-    assert (seqs(log, Wanted(text="straße")), seqs(log, Wanted(text="Straße"))) == ([], [1])
-    assert seqs(log, Wanted(text="")) == [1, 2]
+    assert (seqs(log, RecordFilter(text="straße")), seqs(log, RecordFilter(text="Straße"))) == ([], [1])
+    assert seqs(log, RecordFilter(text="")) == [1, 2]
 
 
 def test_deep_values_are_searched_without_recursion() -> None:
@@ -200,12 +200,12 @@ CONTENTS = st.fixed_dictionaries(
 SOME = st.none() | st.frozensets(WORD, max_size=3)
 DAYS = st.none() | st.sampled_from(["2026-01-02", "2026-01-03T00:00:00.000000Z"])
 WISHES = st.builds(
-    Wanted, sessions=SOME, events=SOME, tools=SOME, decisions=SOME, hook=st.none() | WORD, since=DAYS, until=DAYS,
+    RecordFilter, sessions=SOME, events=SOME, tools=SOME, decisions=SOME, hook=st.none() | WORD, since=DAYS, until=DAYS,
     project=st.none() | WORD, text=st.none() | WORD,
 )  # fmt: skip
 
 
-def is_wanted(record: Record, wanted: Wanted) -> bool:
+def has_effect(record: Record, wanted: RecordFilter) -> bool:
     """The meaning of a filter, without bytes."""
     exact = ((wanted.sessions, record.session_id), (wanted.events, record.event), (wanted.tools, record.tool),
              (wanted.decisions, record.decision))  # fmt: skip
@@ -215,13 +215,15 @@ def is_wanted(record: Record, wanted: Wanted) -> bool:
         and (wanted.hook is None or any(called(name, wanted.hook) for name in hooks_of(record)))
         and (wanted.since is None or record.time >= wanted.since)
         and (wanted.until is None or record.time <= wanted.until)
-        and (not wanted.text or says(record, wanted.text))
+        and (not wanted.text or has_text(record, wanted.text))
     )
 
 
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(contents=st.lists(CONTENTS, min_size=1, max_size=8), wanted=WISHES, large=st.booleans())
-def test_filters_by_bytes_are_filters_by_records(contents: list[dict[str, Any]], wanted: Wanted, large: bool) -> None:
+def test_filters_by_bytes_are_filters_by_records(
+    contents: list[dict[str, Any]], wanted: RecordFilter, large: bool
+) -> None:
     """Any records, any wishes, with side files and without."""
     more = {"messages": ["x" * 70_000]} if large else {}
     contents = [{"decision": "none", **one, **more} for one in contents]  # every record has it
@@ -230,14 +232,14 @@ def test_filters_by_bytes_are_filters_by_records(contents: list[dict[str, Any]],
         append(root, *(content(number, **one) for number, one in enumerate(contents)))
         log = reader(root)
         whole = [log.whole(entry.record) for entry in log.forward()]
-        assert seqs(log, wanted) == [record.seq for record in whole if is_wanted(record, wanted)]
+        assert seqs(log, wanted) == [record.seq for record in whole if has_effect(record, wanted)]
 
 
 def test_a_filter_meets_only_what_has_its_bytes(tmp_path: Path) -> None:
     """A foreign line without them is passed over uncounted; one with them is counted."""
     one, two = made_lines(2)
     log = put(tmp_path, one + b'{"event":"x"}\n' + b'{"session_id":"s1"}\n' + two)
-    assert seqs(log, Wanted(sessions=frozenset({"s1"}))) == [1, 2]
+    assert seqs(log, RecordFilter(sessions=frozenset({"s1"}))) == [1, 2]
     assert log.foreign == 2  # once from each end
 
 
@@ -264,7 +266,9 @@ def test_with_ripgrep_the_same_is_found(tmp_path: Path, monkeypatch: pytest.Monk
     (log.folder / "hooks-000000000000.jsonl").write_bytes(b"\xff\xfe\0needle\n" + b"needle" * 10_000 + b"\nneedle")
     with (log.folder / "hooks.jsonl").open("ab") as file:
         file.write(b'{"v":1,"needle')
-    wishes = [Wanted(text=text) for text in (*texts, "none of these")] + [Wanted(text="needle", tools=frozenset("x"))]
+    wishes = [RecordFilter(text=text) for text in (*texts, "none of these")] + [
+        RecordFilter(text="needle", tools=frozenset("x"))
+    ]
     path = program(tmp_path / "bin", script) if script else os.environ["PATH"]
     monkeypatch.setenv("PATH", os.devnull)
     assert log_reader.program() is None
@@ -295,7 +299,7 @@ def test_a_ripgrep_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytes
     append(tmp_path, *(content(number, input="needle") for number in range(40)), max_bytes=5_000)
     monkeypatch.setenv("PATH", program(tmp_path / "bin", script))
     assert log_reader.program() == str(tmp_path / "bin" / "rg")
-    assert len(seqs(reader(tmp_path), Wanted(text="needle"))) == 40
+    assert len(seqs(reader(tmp_path), RecordFilter(text="needle"))) == 40
 
 
 @pytest.mark.usefixtures("always")
@@ -306,7 +310,7 @@ def test_places_that_are_wrong_lead_to_no_wrong_record(tmp_path: Path, monkeypat
         "#!/bin/sh\nfor last; do :; done\nfor at in 0 5 300 900 99999999; do printf '%s\\0%s:x\\n' $last $at; done\n"
     )
     monkeypatch.setenv("PATH", program(tmp_path / "bin", script))
-    assert [entry.record.seq for entry in reader(tmp_path).forward(Wanted(text="needle"))] == [1]
+    assert [entry.record.seq for entry in reader(tmp_path).forward(RecordFilter(text="needle"))] == [1]
 
 
 @pytest.mark.usefixtures("always")
@@ -317,7 +321,7 @@ def test_ripgrep_in_the_folder_that_we_are_in_is_not_run(tmp_path: Path, monkeyp
     for relative in (".", "", "../bin"):
         monkeypatch.setenv("PATH", path.replace(str(tmp_path / "bin"), relative, 1))
         append(tmp_path, content(1, input="needle"))
-        assert seqs(reader(tmp_path), Wanted(text="needle"))
+        assert seqs(reader(tmp_path), RecordFilter(text="needle"))
     assert not (tmp_path / "ran").exists()
 
 
@@ -329,4 +333,4 @@ def test_an_id_in_a_large_log_is_found(tmp_path: Path) -> None:
     for number in (1, 2, 7_000, 14_999, 15_000):
         entry = log.find(f"{number:032x}")
         assert entry is not None and entry.record.seq == number
-        assert seqs(log, Wanted(text=f"echo {number}"))[0] == number
+        assert seqs(log, RecordFilter(text=f"echo {number}"))[0] == number

@@ -219,7 +219,7 @@ class Attempt:
             raise self.error
 
 
-class KeptRuns(OrderedDict[K, V]):
+class RunCache(OrderedDict[K, V]):
     """A bounded cache of runs: a run that raised or was stopped never reports its end."""
 
     def __setitem__(self, key: K, run: V) -> None:

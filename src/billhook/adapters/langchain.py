@@ -51,7 +51,7 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
         self.engine, self._options = runs.prepared(hooks, "langchain", names, tell, session)
         ask = session.get("ask") or (_interrupted if approval else None)
         self._options["ask"] = runs.passing(ask, (GraphBubbleUp,)) if ask else None
-        self._runs = runs.KeptRuns[str, runs.AdapterRun]()
+        self._runs = runs.RunCache[str, runs.AdapterRun]()
 
     # -- a run and its end
 

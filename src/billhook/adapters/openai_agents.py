@@ -57,7 +57,7 @@ class Hooked(RunHooks[Any]):
         `session`: options of a Session (`cwd`, `ask`, `permissions` ...)."""
         self.engine, self._options = runs.prepared(hooks, "openai-agents", names, tell, session)
         self.unjudged = frozenset(unjudged)
-        self._runs = runs.KeptRuns[int, tuple[Any, runs.AdapterRun]]()
+        self._runs = runs.RunCache[int, tuple[Any, runs.AdapterRun]]()
 
     # -- agents and tools
 

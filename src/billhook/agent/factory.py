@@ -21,7 +21,7 @@ from billhook.agent.permissions import AgentPermissions
 from billhook.agent.tools import Input, Tool, ToolError, Workspace, standard_tools
 from billhook.agent.ui_events import NoticeShown, SessionStarted, Show, judged
 from billhook.config.config import Config
-from billhook.config.recorder import Looked
+from billhook.config.recorder import LazySession
 from billhook.core.answers import Verdict
 from billhook.core.hook import Hook
 from billhook.session.calls import Ask
@@ -217,7 +217,7 @@ def _shower(show: Show) -> Any:
 def _started(session: Session, config: Config) -> SessionStarted:
     return SessionStarted(
         session.id,
-        Looked(config.knowing, session.id).session_name if config.knowing is not None else "",
+        LazySession(config.knowing, session.id).session_name if config.knowing is not None else "",
         session.source,
         session.model or "",
         session.cwd,

@@ -24,7 +24,7 @@ from billhook.agent import conversation
 from billhook.agent import tools as base
 from billhook.agent import ui_events as ui
 from billhook.agent.conversation import INTERRUPTED, NOT_RUN, Block, Message, Text, ToolUse, Transcript, Usage, user
-from billhook.agent.models import UNREADABLE, Completion, Model, ModelError, ModelRequest, Say, completed
+from billhook.agent.models import UNREADABLE, Completion, Model, ModelError, ModelRequest, TextSink, completed
 from billhook.agent.tools import Tool, ToolError, Workspace
 from billhook.core import tools as names
 from billhook.core.events import TaskCompleted, TaskCreated, TeammateIdle
@@ -203,7 +203,7 @@ class AgentLoop:
         """The cost of the session so far, all its agents together."""
         return self.team.usage
 
-    async def _complete(self, request: ModelRequest, say: Say) -> Completion:
+    async def _complete(self, request: ModelRequest, say: TextSink) -> Completion:
         completion = await completed(self.model, request, say, self._tell)
         self.team.usage += completion.usage
         return completion

@@ -65,7 +65,7 @@ class ModelError(BillhookError):
         self.details = details
 
 
-Say = Callable[[str], None]  # gets the text of an answer in pieces, as it arrives
+TextSink = Callable[[str], None]  # gets the text of an answer in pieces, as it arrives
 
 
 class Model(Protocol):
@@ -74,7 +74,7 @@ class Model(Protocol):
     @property
     def name(self) -> str: ...
 
-    async def complete(self, request: ModelRequest, say: Say) -> Completion:
+    async def complete(self, request: ModelRequest, say: TextSink) -> Completion:
         """The answer to a request. Raises ModelError, after retries where they make sense."""
         ...
 
@@ -370,7 +370,7 @@ class BrokeOffError(ModelError):
     """An answer was cut off after a part of it was shown. It can be requested again, with a notice to the user."""
 
 
-async def answered(stream: Stream, request: ModelRequest, say: Say, *, service: str, retries: int) -> Completion:
+async def answered(stream: Stream, request: ModelRequest, say: TextSink, *, service: str, retries: int) -> Completion:
     """A service's answer, with retries until a part of it was shown; raises BrokeOffError after that."""
     for tried in count():
         answer, said = ReplyParts(request), False
@@ -402,7 +402,7 @@ class Service:
     def name(self) -> str:
         return f"{self.service}:{self._model}"
 
-    async def complete(self, request: ModelRequest, say: Say) -> Completion:
+    async def complete(self, request: ModelRequest, say: TextSink) -> Completion:
         return await answered(self._pieces, request, say, service=self.service, retries=self._retries)
 
     async def close(self) -> None:
@@ -426,7 +426,7 @@ class Service:
         raise NotImplementedError
 
 
-async def completed(model: Model, request: ModelRequest, say: Say, tell: Callable[[str], None]) -> Completion:
+async def completed(model: Model, request: ModelRequest, say: TextSink, tell: Callable[[str], None]) -> Completion:
     """A model's answer. If it is cut off in the middle, it is requested again, with a notice to the user."""
     for tried in range(AGAIN):
         try:

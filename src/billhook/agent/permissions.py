@@ -6,7 +6,7 @@ from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
-from billhook.config.permissions import MODES, Permitted, Rules
+from billhook.config.permissions import MODES, PlacedRule, Rules
 from billhook.core import strictjson, tools
 from billhook.core.answers import Decision
 from billhook.core.errors import BillhookError, UsageError
@@ -115,7 +115,7 @@ class AgentPermissions:
             )
         self._rules, self._inside = rules, workspace.inside
         self._reading, self._editing = frozenset(reading), frozenset(editing)
-        self._remembered: dict[tuple[str, ...], frozenset[Permitted]] = {}
+        self._remembered: dict[tuple[str, ...], frozenset[PlacedRule]] = {}
         """What the user allowed for the session, and the ask rules at that time."""
 
     def starting_mode(self, asked: str | None = None) -> str:
@@ -186,7 +186,7 @@ class AgentPermissions:
             why += ", and the path is outside the workspace"
         return Ruling(Decision.ASK, f"{call.name} needs permission: {why}", rememberable=self._key(call) is not None)
 
-    def _struck(self, rules: Sequence[Permitted], call: "_PermissionCall") -> Iterator[Permitted]:
+    def _struck(self, rules: Sequence[PlacedRule], call: "_PermissionCall") -> Iterator[PlacedRule]:
         """The matching rules. A relative path is tried from the project and from the agent's folder, so `cd` evades no
         rule."""
         for one in rules:
@@ -203,11 +203,11 @@ class AgentPermissions:
                 return next((_by(one) for one in alone), "permissions.allow")
         return ""
 
-    def _allow_groups(self, call: "_PermissionCall") -> Iterable[tuple[str, list[Permitted]]]:
+    def _allow_groups(self, call: "_PermissionCall") -> Iterable[tuple[str, list[PlacedRule]]]:
         """The allow rules that may cover a call together, by the base of their relative paths."""
         if tools.is_shell(call.name):
             return [(call.cwd, list(self._rules.allow))]
-        groups: dict[str, list[Permitted]] = {}
+        groups: dict[str, list[PlacedRule]] = {}
         for one in self._rules.allow:
             groups.setdefault(one.folder or call.cwd, []).append(one)
         return groups.items()
@@ -242,7 +242,7 @@ def _is_plain(paths: tuple[str, ...]) -> bool:
         return False
 
 
-def _by(one: Permitted) -> str:
+def _by(one: PlacedRule) -> str:
     return f"permissions.{one.kind} `{one.text or one.rule}`"
 
 

@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 from billhook.agent.conversation import Block, Message, Text, ToolUse, Usage, assistant, unused_id
-from billhook.agent.models import KINDS, Completion, ModelError, ModelRequest, Say
+from billhook.agent.models import KINDS, Completion, ModelError, ModelRequest, TextSink
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
 from billhook.core.text import suggestion
@@ -177,7 +177,7 @@ class Scripted:
     def name(self) -> str:
         return self._name
 
-    async def complete(self, request: ModelRequest, say: Say) -> Completion:
+    async def complete(self, request: ModelRequest, say: TextSink) -> Completion:
         """The next turn, without waiting. Raises ModelError for an `error` in the script."""
         self.requests.append(request)
         turn = ScriptedTurn(text=_summary(request))

@@ -75,7 +75,7 @@ Did = Literal[
 ]  # fmt: skip
 
 
-class HookDeed(msgspec.Struct, frozen=True):
+class HookEffect(msgspec.Struct, frozen=True):
     """One effect of a hook. `objected`: it denied after the action; `failed_open`: it failed, and the event continued
     without its answer; `warned`: a part of its answer was ignored."""
 
@@ -89,7 +89,7 @@ class VerdictShown(Shown, frozen=True, tag="verdict"):
     """Hooks ran for an event; `verdict` is the usual object, `deeds` are the effects of each hook."""
 
     verdict: dict[str, Any]
-    deeds: tuple[HookDeed, ...] = ()
+    deeds: tuple[HookEffect, ...] = ()
     tool_use_id: str | None = None
     agent: str = "main"  # a subagent's type, for its events
     agent_id: str = ""  # its id, then
@@ -136,7 +136,7 @@ def judged(verdict: Verdict) -> VerdictShown:
     return VerdictShown(verdict.to_dict(), deeds, use, agent or "main", about.agent_id or "")
 
 
-def _deeds(outcome: Outcome, about: Event) -> list[HookDeed]:
+def _deeds(outcome: Outcome, about: Event) -> list[HookEffect]:
     answer, done = outcome.answer, list[tuple[Did, str]]()
     if outcome.status in FAILURES:
         done.append(("failed_open" if outcome.failed_open else "failed", outcome.error))
@@ -156,7 +156,7 @@ def _deeds(outcome: Outcome, about: Event) -> list[HookDeed]:
         done += [("told_model", answer.context)] if answer.context else []
         done += [("told_user", answer.message)] if answer.message else []
     done += [("warned", lost) for lost in outcome.lost]
-    return [HookDeed(outcome.hook, did, text, round(outcome.duration_ms, 3)) for did, text in done]
+    return [HookEffect(outcome.hook, did, text, round(outcome.duration_ms, 3)) for did, text in done]
 
 
 _DECIDED: dict[Decision, Did] = {

@@ -137,5 +137,8 @@ AGENT: Final = base.Agent(
     no_http=frozenset({"SessionStart", "Setup"}),
     system_message=True,
     parallel=True,
+    equal_once=True,
+    # with -p, and for programs that use its SDK; measured in 2.1.325
+    unattended=lambda _payload, environ: environ.get("CLAUDE_CODE_SESSION_ATTENDED") == "0",
 )
 AGENTS = {"claude": AGENT}

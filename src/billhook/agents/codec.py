@@ -166,9 +166,9 @@ class AgentDialect:
         """Read an answer in the agent's format. Raises MisreadError."""
         fields, inside = self.fields(event, output)
         said: Payload = {"message": fields.get("systemMessage", ""), "context": inside.get("additionalContext", "")}
-        said |= self.heard(event, fields, inside)
+        said |= self.read_decision(event, fields, inside)
         if fields.get("continue") is False:
-            said |= self.heard_stop(event, fields.get("stopReason", ""), said)
+            said |= self.read_stop(event, fields.get("stopReason", ""), said)
         return Answer(**said, quiet=fields.get("suppressOutput", False))
 
     def fields(self, event: Event, output: Payload) -> tuple[Payload, Payload]:
@@ -176,28 +176,28 @@ class AgentDialect:
         fields = known(output, self.top)
         return fields, known(fields.get("hookSpecificOutput", {}), self.specific, "hookSpecificOutput.")
 
-    def heard(self, event: Event, fields: Payload, inside: Payload) -> Payload:
+    def read_decision(self, event: Event, fields: Payload, inside: Payload) -> Payload:
         """The decision or the rewrite in an answer. Raises MisreadError."""
         permission = fields.get("hookSpecificOutput", {}).get("decision")
         if event.hook_event_name == "PermissionRequest" and isinstance(permission, dict):
-            return self.heard_permission(event, known(permission, self.permission, "hookSpecificOutput.decision."))
+            return self.read_permission(event, known(permission, self.permission, "hookSpecificOutput.decision."))
         if "permissionDecision" in inside:
             decision = decision_of("hookSpecificOutput.permissionDecision", inside["permissionDecision"], self.words)
             reason = inside.get("permissionDecisionReason", "")
             return spoken(decision, reason, event) if decision is not Decision.NONE else {}
         if "decision" in fields:
             decision, reason = decision_of("decision", fields["decision"], self.words), fields.get("reason", "")
-            return self.heard_block(event, decision, reason) if decision is not Decision.NONE else {}
+            return self.read_block(event, decision, reason) if decision is not Decision.NONE else {}
         return {}
 
-    def heard_permission(self, event: Event, wanted: Payload) -> Payload:
+    def read_permission(self, event: Event, wanted: Payload) -> Payload:
         decision = decision_of("hookSpecificOutput.decision.behavior", wanted.get("behavior", ""), _BEHAVIOURS)
         if decision is Decision.DENY:
             return spoken(decision, wanted.get("message", ""), event)
         given = wanted.get("updatedInput")
         return {"decision": decision, "updated_input": None if given is None else self.canonical(event, given)}
 
-    def heard_block(self, event: Event, decision: Decision, reason: str) -> Payload:
+    def read_block(self, event: Event, decision: Decision, reason: str) -> Payload:
         """Read `decision` at the top."""
         if decision is not Decision.DENY:
             return spoken(decision, reason, event)
@@ -208,7 +208,7 @@ class AgentDialect:
             return {"keep_going": True, "reason": reason or self.no_reason.format(event.hook_event_name)}
         return spoken(decision, reason, event)
 
-    def heard_stop(self, event: Event, reason: str, said: Payload) -> Payload:
+    def read_stop(self, event: Event, reason: str, said: Payload) -> Payload:
         """Read `continue: false`."""
         return {"stop": True, "stop_reason": reason}
 

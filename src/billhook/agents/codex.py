@@ -82,15 +82,15 @@ class _Codex(AgentDialect):
             _as_codex_does(event.hook_event_name, output, self.fields(event, output)[1])
         return replace(answer, quiet=False)
 
-    def heard(self, event: Event, fields: Payload, inside: Payload) -> Payload:
+    def read_decision(self, event: Event, fields: Payload, inside: Payload) -> Payload:
         if inside.get("permissionDecision") == "allow":  # it only means that the input may be replaced
             given = inside.get("updatedInput")
             return {"updated_input": None if given is None else self.canonical(event, given)}
         if "permissionDecision" in inside or "decision" not in fields:
-            return super().heard(event, fields, inside)
+            return super().read_decision(event, fields, inside)
         if fields["decision"] != "block":
             raise MisreadError(f'"decision": "{fields["decision"][:60]}" is not understood; write "decision": "block"')
-        return self.heard_block(event, Decision.DENY, fields.get("reason", ""))
+        return self.read_block(event, Decision.DENY, fields.get("reason", ""))
 
     def text(self, event: Event, text: str) -> Answer:
         return Answer(context=text) if event.text_is_context else NOTHING

@@ -69,10 +69,10 @@ class _Gemini(AgentDialect):
     def deny_unknown(self, answer: Answer) -> Payload:
         return {"decision": "deny", "reason": answer.reason}
 
-    def heard(self, event: Event, fields: Payload, inside: Payload) -> Payload:
+    def read_decision(self, event: Event, fields: Payload, inside: Payload) -> Payload:
         if "permissionDecision" in fields.get("hookSpecificOutput", {}) and "decision" not in fields:
             raise MisreadError('Gemini CLI ignores `permissionDecision`; write "decision": "deny" at the top level')
-        said = super().heard(event, fields, inside)
+        said = super().read_decision(event, fields, inside)
         if "tool_input" in inside:
             said["updated_input"] = self.merged(event, inside["tool_input"])
         return said

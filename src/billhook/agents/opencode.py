@@ -25,8 +25,8 @@ class _OpenCode(AgentDialect):
             return {}, {"updatedToolOutput": answer.updated_output}
         return super().decide(event, answer)
 
-    def heard(self, event: Event, fields: Payload, inside: Payload) -> Payload:
-        said = super().heard(event, fields, inside)
+    def read_decision(self, event: Event, fields: Payload, inside: Payload) -> Payload:
+        said = super().read_decision(event, fields, inside)
         if "updatedInput" in inside:
             said["updated_input"] = self.canonical(event, inside["updatedInput"])
         return said | ({"updated_output": inside["updatedToolOutput"]} if "updatedToolOutput" in inside else {})

@@ -29,17 +29,17 @@ class _Qwen(AgentDialect):
             inside["decision"]["updatedInput"] = self.sent_input(event, answer.updated_input)
         return output, inside
 
-    def heard_block(self, event: Event, decision: Decision, reason: str) -> Payload:
+    def read_block(self, event: Event, decision: Decision, reason: str) -> Payload:
         if event.block is Block.MODEL:  # dropped after the tool, but it was meant for the model
             return {"context": reason}
-        return super().heard_block(event, decision, reason)
+        return super().read_block(event, decision, reason)
 
-    def heard_stop(self, event: Event, reason: str, said: Payload) -> Payload:
+    def read_stop(self, event: Event, reason: str, said: Payload) -> Payload:
         if event.hook_event_name == "PostToolUse":
             return {"updated_output": reason or "Execution stopped by hook"}
         if event.block is Block.KEEP_GOING:
             return {"keep_going": True, "reason": said.get("reason") or reason or "No reason provided"}
-        return super().heard_stop(event, reason, said)
+        return super().read_stop(event, reason, said)
 
     def text(self, event: Event, text: str) -> Answer:
         return Answer(message=text)

@@ -188,7 +188,9 @@ def _plain(answer: Answer) -> tuple[object, ...] | None:
 
 
 def _blocks_with_reason(event: Event, output: dict[str, Any] | None) -> bool:
-    if output is None or "decision" not in answer_schema.HEARD.get(event.hook_event_name, answer_schema.UNIVERSAL):
+    if output is None or "decision" not in answer_schema.SUPPORTED_FIELDS.get(
+        event.hook_event_name, answer_schema.UNIVERSAL
+    ):
         return False
     return output.get("decision") == "block" and bool(output.get("reason"))
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _MOST_REASONS: Final = 3
 _MOST_FILES: Final = 3
+_MOST_TOLD: Final = 64
 _LONGEST: Final = 120
 _CONTROL: Final = frozenset(";|&\n")
 
@@ -102,6 +103,12 @@ SPECIAL: Final = (
           "remove {target} from this machine", _BY_USER),
     Words("permissions", "iptables|ip6tables|nft|ufw|firewall-cmd|pfctl", "change the firewall of this machine",
           _BY_USER),
+    Words("permissions", "umount", "unmount {target}", _BY_USER),
+    Words("permissions", "mount", "mount over {target}", _BY_USER),
+    Words("permissions", "setenforce|setsebool|aa-teardown|aa-disable|aa-complain|apparmor_parser|spctl|csrutil",
+          "switch off a protection of this machine", _BY_USER),
+    Words("permissions", "sysctl|modprobe|rmmod|insmod|ip|route|ifconfig|ifdown|nmcli|rfkill|tc|netsh",
+          "change the kernel or the network of this machine", _BY_USER),
     Words("persist", "userdel|useradd|usermod|adduser|deluser|groupadd|groupdel|passwd|chpasswd|visudo|chsh|gpasswd",
           "change the user accounts of this machine ({target})", _BY_USER),
     Words("persist", "crontab -r|crontab -ri", "remove all scheduled jobs of the user",
@@ -132,10 +139,12 @@ def reason(judged: "list[Judged]", line: str = "") -> str:
     """The guard's reason for a call: its worst effects, then the advice for the first of them.
 
     `line` is the call itself. An effect that comes from elsewhere, such as a script, names what runs it."""
-    told = [each for each in judged if not _was_read(each, judged)]
+    told = [each for each in judged[:_MOST_TOLD] if not _was_read(each, judged)]
     shown = list(dict.fromkeys(sentence(each, line) for each in told))
     more = f" And {len(shown) - _MOST_REASONS} more effects." if len(shown) > _MOST_REASONS else ""
-    return f"{' '.join(shown[:_MOST_REASONS])}{more} {instead(told[0])}".rstrip()
+    discards = [each for each in told if each.keeps and each.effect.kind == told[0].effect.kind == "discard"]
+    first = max(discards, key=lambda each: "--all" in each.keeps, default=told[0])  # which keeps what all of them lose
+    return f"{' '.join(shown[:_MOST_REASONS])}{more} {instead(first)}".rstrip()
 
 
 def _was_read(judged: "Judged", others: "list[Judged]") -> bool:
@@ -265,7 +274,7 @@ def rules_for(event: Event) -> tuple[str, ...]:
     name = tools.canonical(getattr(event, "tool_name", ""))
     given = getattr(event, "tool_input", None)
     if name.startswith("mcp__"):
-        return (name,) if is_told_by_name(name, given) and Rule.parse(name).is_naming else ()
+        return (name,) if is_known_by_name(name, given) and Rule.parse(name).is_naming else ()
     command = tools.command_of(name, given)
     if command is not None and len(command) > _LONGEST_LINE:  # its rules would be too long or too many
         return ()
@@ -286,7 +295,7 @@ def how_to_allow(rules: Sequence[str], place: str) -> str:
     return f"To allow it, the user can add {named} to {place}." if rules else _NO_RULE
 
 
-def is_told_by_name(name: str, given: object) -> bool:
+def is_known_by_name(name: str, given: object) -> bool:
     """Whether the name of a tool tells what a call does. A tool that runs shell lines, code or SQL may do anything."""
     said = tool_input(name, given)
     return not (said.lines or said.code or said.sql)

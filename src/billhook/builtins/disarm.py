@@ -48,10 +48,10 @@ _CONFIG = re.compile(r"--?(?:c|config|settings|conf|cfg|rc|rcfile|config-file)")
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/[^/]+)/fd/(?:[3-9]|\d\d|\0)")
 _OURS = re.compile(r"billhook(?:\.cli(?:\.\w+)*|\.exe|\.cmd)?(?:\[[^\]]*\])?(?:[@=<>~!]=?.*)?", re.I)
 _FOR_THE_USER: Final = ("trust", "uninstall", "allow-once", "pause", "resume", "promote")
-_VERBS = "|".join(_FOR_THE_USER)
+_VERBS = "|".join((*_FOR_THE_USER, "approvals"))
 _UNREAD = re.compile(rf"\bbillhook\b[^\n;|&]{{0,200}}?\b(?:{_VERBS}|daemon\W+stop)\b", re.I)
 _IN_CODE = re.compile(
-    rf"\bapprove\s*\(|[\"'](?:{_VERBS})[\"']|\bbillhook[\"',\s]+(?:{_VERBS})\b|\bdaemon[\"',\s]+stop\b",
+    rf"\bapprove\s*\(|[\"'](?:{_VERBS})[\"']|\bbillhook[\"',\s]+(?:{_VERBS})\b|\bbillhook\.approvals\b|\bapprovals\.key\b|\bdaemon[\"',\s]+stop\b",
     re.I,
 )
 _PERL_HOME = re.compile(UNKNOWN + r"""\{["']?HOME["']?\}""")
@@ -301,7 +301,7 @@ def _own_code(found: Analysis) -> Iterator[str]:
 
 def _named(text: str) -> str:
     lower = text.lower()
-    named = next((verb for verb in _FOR_THE_USER[1:] if verb in lower), "")
+    named = next((verb for verb in (*_FOR_THE_USER[1:], "approvals") if verb in lower), "")
     return named or ("daemon stop" if "daemon" in lower else "trust")
 
 
@@ -331,6 +331,8 @@ def _forbidden(operands: list[str], rest: tuple[str, ...]) -> str:
             return verb
         if verb == "test" and any(word.startswith("--update") for word in rest):
             return "test --update"
+        if verb == "approvals" and operands[place + 1 :] and not _HELP & set(rest):
+            return "approvals allow"
         if verb == "daemon" and "stop" in operands[place + 1 : place + 3]:
             return "daemon stop"
     return ""

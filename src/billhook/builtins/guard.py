@@ -215,8 +215,8 @@ class Guard(msgspec.Struct, frozen=True):
 
     def judged(self, effects: tuple[Effect, ...], cwd: str) -> list[Judged]:
         """What the table stops, the strictest first."""
-        impacts = (impact.impact_of(effect, cwd) for effect in effects if effect.kind != "read")
-        found = [Judged(each[0], decision_of(each[0], self.settings), each[1]) for each in impacts if each]
+        impacts = impact.impacts_of((effect for effect in effects if effect.kind != "read"), cwd)
+        found = [Judged(each[0], decision_of(each[0], self.settings), each[1]) for each in impacts]
         stopped = [impact.with_rescue(each, cwd) for each in found if each.decision != "-"]
         return sorted(stopped, key=lambda each: -_RANK[each.decision])
 
@@ -227,7 +227,7 @@ class Guard(msgspec.Struct, frozen=True):
         """
         given = getattr(ctx.event, "tool_input", None)
         if self.settings.allowed and rules.covers(self.settings.allowed, name, given, ctx.event.cwd):
-            return not name.startswith("mcp__") or advice.is_told_by_name(name, given)
+            return not name.startswith("mcp__") or advice.is_known_by_name(name, given)
         answers = ctx.results.values() if ctx.results else ()
         return any(one.answer.decision == "allow" and one.source.startswith(_OWN_LAYERS) for one in answers)
 

@@ -8,7 +8,8 @@ import fnmatch
 import os
 import posixpath
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -38,9 +39,40 @@ _MOST_SHOWN: Final = 50
 Impact = tuple[Effect, tuple[str, ...]]
 
 
+_MOST_LOOKS: Final = 8  # at parts of a repository; one at the whole of it answers for the others
+_MOST_BRANCHES: Final = 8
+_MOST_ASKED: Final = 100
+_known: Final[ContextVar[dict[object, gitstate.Work]]] = ContextVar("known")
+"""What one judgement has looked up so far."""
+_asked: Final[ContextVar[list[str]]] = ContextVar("asked")
+"""The lookups of one judgement so far."""
+
+
+def impacts_of(effects: Iterable[Effect], cwd: str) -> list[Impact]:
+    """The impact of each effect of a call; a repository does not change while they are looked up."""
+    _known.set({})
+    _asked.set([])
+    return [each for effect in effects if (each := impact_of(effect, cwd))]
+
+
+def _uncommitted(
+    root: str, paths: Sequence[str], *, untracked: bool = False, ignored: bool = False, only_ignored: bool = False
+) -> gitstate.Work:
+    _asked.get([]).append(root)
+    known, key = _known.get({}), (root, *paths, untracked, ignored, only_ignored)
+    if key not in known and paths and len(known) >= _MOST_LOOKS:
+        whole = _uncommitted(root, (), untracked=untracked, ignored=ignored, only_ignored=only_ignored)
+        return whole.below(gitstate.relative(root, paths))
+    if key not in known:
+        known[key] = gitstate.uncommitted(root, paths, untracked=untracked, ignored=ignored, only_ignored=only_ignored)
+    return known[key]
+
+
 def impact_of(effect: Effect, cwd: str) -> Impact | None:
     """An effect with its weight here and now, and the files that would be lost; None if it does nothing."""
     look = _LOOKS.get(effect.kind)
+    if effect.recursive and look in (_delete, _discard) and len(_asked.get([])) > _MOST_ASKED:
+        return _heavy(replace(effect, certain=False, why="the call names too many files"))
     known = effect.weight == "heavy" or "ssh" in effect.via  # the disk of another machine can't be seen
     return look(effect, cwd) if look and not known else (effect, ())
 
@@ -57,7 +89,7 @@ def depends_on_files(effect: Effect, cwd: str) -> bool:
         return effect.weight != "light" and UNKNOWN not in effect.folder + effect.target
     if effect.kind == "force-push":
         return not effect.target
-    return effect.kind == "drop-recovery" and "stash" in effect.cause.split()
+    return effect.kind == "drop-recovery" and not {"stash", "branch"}.isdisjoint(effect.cause.split())
 
 
 def _may_lose(effect: Effect, cwd: str) -> bool:
@@ -154,7 +186,7 @@ def _lost(effect: Effect, root: str, in_git: bool) -> tuple[tuple[str, ...], str
     generated = not gitstate.GENERATED.isdisjoint(base.split("/")) or not os.path.lexists(base)
     if not in_git:
         return () if generated or wanted else (base,), ""
-    work = gitstate.uncommitted(root, [base] if base != root else [], untracked=True)
+    work = _uncommitted(root, [base] if base != root else [], untracked=True)
     names = dict.fromkeys((*work.modified, *work.staged, *work.untracked))
     kept = [name for name in names if not wanted or any(_matches(part, wanted) for part in name.split("/"))]
     found = [name for name in kept if not _matches(posixpath.basename(name), _JUNK)]
@@ -197,7 +229,7 @@ def _discarded(effect: Effect, root: str) -> tuple[list[str], str]:
         return [*work.modified, *work.staged, *work.untracked], work.why
     cleans = effect.why in _CLEANED
     ignored, only = cleans and effect.why != git.UNTRACKED, effect.why == git.IGNORED
-    work = gitstate.uncommitted(root, [path] if path else [], untracked=cleans, ignored=ignored, only_ignored=only)
+    work = _uncommitted(root, [path] if path else [], untracked=cleans, ignored=ignored, only_ignored=only)
     lost = work.untracked if cleans else [*work.modified, *work.staged]
     doubt = work.why
     if path and not cleans and not has_pattern(path) and not os.path.lexists(path):
@@ -230,9 +262,16 @@ def _force_push(effect: Effect, cwd: str) -> Impact:
 
 def _drop_recovery(effect: Effect, cwd: str) -> Impact | None:
     found = _repository(effect, cwd)
-    if found and "stash" in effect.cause.split() and not gitstate.has_stash(found[0]):
+    words = effect.cause.split()
+    if found and "stash" in words and not gitstate.has_stash(found[0]):
+        return None
+    if found and "branch" in words and _are_kept(found[0], effect.target.split()):
         return None
     return effect, ()
+
+
+def _are_kept(root: str, branches: list[str]) -> bool:
+    return len(branches) <= _MOST_BRANCHES and all(gitstate.is_kept(root, name) for name in branches)
 
 
 # How to keep the work

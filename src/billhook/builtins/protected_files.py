@@ -107,6 +107,7 @@ class ProtectedFiles:
         self.cwd, self.text = cwd, text
         self.dots = "dotglob" in text or "globdots" in text.lower().replace("_", "")
         self.listed = 0
+        self.names: dict[str, list[str]] = {}  # of folders
         self.folders, self.compares = protected.folders, protected.compares
 
     @functools.cached_property
@@ -256,16 +257,21 @@ class ProtectedFiles:
         """The names in a folder that a pattern matches; in a folder that is too large to list, only our names."""
         if not has_pattern(pattern):
             return [pattern]
-        names = REAL.names(folder or "/") if self.listed < _MAX_LISTED else []
-        self.listed += len(names)
-        ours = (path[len(folder) + 1 :].partition("/")[0] for path in self.every.values() if inside(path, [folder]))
-        there = (name for name in ours if name and os.path.lexists(f"{folder}/{name}"))
+        if folder not in self.names:
+            self.names[folder] = list(dict.fromkeys(self.names_in(folder)))
         hides = not self.dots and pattern[0] != "."
         return [
             name
-            for name in dict.fromkeys((*names, *there))
+            for name in self.names[folder]
             if segment_matches(fold(pattern), fold(name)) and not (hides and name.startswith("."))
         ]
+
+    def names_in(self, folder: str) -> Iterator[str]:
+        names = REAL.names(folder or "/") if self.listed < _MAX_LISTED else []
+        self.listed += len(names)
+        yield from names
+        ours = (path[len(folder) + 1 :].partition("/")[0] for path in self.every.values() if inside(path, [folder]))
+        yield from (name for name in ours if name and os.path.lexists(f"{folder}/{name}"))
 
     # Unknown parts
 
@@ -307,13 +313,13 @@ class ProtectedFiles:
 
     def mentioned(self, text: str) -> Iterator[Hit]:
         """Code in another language, or a line that can't be read, that mentions a protected file."""
-        if self.says_installation(text) and (_DESTROYS.search(text) or _WRITES.search(text)):
+        if self.mentions_installation(text) and (_DESTROYS.search(text) or _WRITES.search(text)):
             yield _INSTALLATION
         if file := next((each for each in dict.fromkeys(self.files.values()) if _speaks_of(text, each)), ""):
             yield Hit(file, doubtful=True)
         yield from self.folders_in(text)
 
-    def says_installation(self, text: str) -> bool:
+    def mentions_installation(self, text: str) -> bool:
         ours = "billhook" in _folded_text(text) and _OUR_PLACE.search(text)
         if ours or any(path in text for path in self.index.programs):
             return True

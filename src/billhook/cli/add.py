@@ -237,6 +237,7 @@ def _add(change: RecipeFile, recipe: Recipe, given: Mapping[str, str]) -> int:
         say(f"{what}; nothing was changed", err=True)
         hint(f"edit it, or `billhook remove {recipe.source}` first")
         return 1
+    recipe.check_defaults(given, Path(change.config.project))
     after = edit_yaml.with_sections(change.before, str(change.path), sections)
     if not change.as_json:
         say("\n".join(_described(recipe, given)), whole=True)  # exactly what is written

@@ -32,7 +32,7 @@ from billhook.core.text import Finding, counted, nearest, one_line, suggest, vis
 
 
 # `billhook check --host NAME`:
-class Hosted(msgspec.Struct, frozen=True):
+class HostReport(msgspec.Struct, frozen=True):
     host: Agent
     hooks: tuple[Declared, ...]  # the examined hooks
     found: tuple[HostLimit, ...]
@@ -47,7 +47,7 @@ def host_named(name: str, *also: str) -> Agent:
     return AGENTS[name]
 
 
-def hosted(host: Agent, hooks: Sequence[Declared], left: int, projects: Iterable[str]) -> Hosted:
+def hosted(host: Agent, hooks: Sequence[Declared], left: int, projects: Iterable[str]) -> HostReport:
     """The limits of these hooks in an agent, in the order of the files."""
     installed = _deadlines(host, projects)
 
@@ -56,7 +56,7 @@ def hosted(host: Agent, hooks: Sequence[Declared], left: int, projects: Iterable
         return min(there, installed.get(event, there))
 
     agent = Host(host.name, host.title, seconds)
-    return Hosted(host, tuple(hooks), tuple(limit for hook in hooks for limit in limits(hook, agent)), left)
+    return HostReport(host, tuple(hooks), tuple(limit for hook in hooks for limit in limits(hook, agent)), left)
 
 
 def _deadlines(host: Agent, projects: Iterable[str]) -> dict[str, float]:
@@ -75,7 +75,7 @@ def _deadlines(host: Agent, projects: Iterable[str]) -> dict[str, float]:
     return found
 
 
-def _screen(one: Hosted) -> Iterator[str]:
+def _screen(one: HostReport) -> Iterator[str]:
     yield click.style(f"{one.host.title}: {_support(one)}", bold=True)
     for hook in one.hooks:
         found = [
@@ -94,7 +94,7 @@ def _screen(one: Hosted) -> Iterator[str]:
         yield from filled(f"{one.host.title} itself runs {counted(one.left, 'more hook')}", 2)
 
 
-def _support(one: Hosted) -> str:
+def _support(one: HostReport) -> str:
     """How many hooks the agent supports. The numbers add up to the hooks that are listed below it."""
     places = {(limit.file, limit.line, limit.hook) for limit in one.found}
     limited = len({(limit.file, limit.line, limit.hook) for limit in one.found if limit.sure})
@@ -129,7 +129,7 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     return [code for code in sections() if code.startswith(incomplete.upper())]
 
 
-class Checked(msgspec.Struct, frozen=True):
+class CheckResult(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...]
     hooks: int
     files: int
@@ -214,7 +214,7 @@ def _for_host(name: str, paths: Sequence[str], *, as_json: bool) -> int:
     return 2 if unread else 1 if any(limit.sure for one in about for limit in one.found) else 0
 
 
-def checked_hooks(paths: Sequence[str], *, with_log: bool = True) -> Checked:
+def checked_hooks(paths: Sequence[str], *, with_log: bool = True) -> CheckResult:
     """The findings of the loader and the linter in these files and projects; without any, in all that applies here.
     `with_log`: also findings from the event log."""
     configs = [_loaded(path) for path in paths or (None,)]
@@ -235,7 +235,7 @@ def checked_hooks(paths: Sequence[str], *, with_log: bool = True) -> Checked:
     kept = [one for one in distinct.values() if one.code != "BH211" or (one.file, one.line, one.column) not in twice]
     ordered = sorted(kept, key=lambda one: (one.file, one.line, one.column, one.code))
     files = {read.source.path for config in configs for read in config.sources}
-    return Checked(tuple(ordered), len(entries), len(files))
+    return CheckResult(tuple(ordered), len(entries), len(files))
 
 
 def _folders(paths: Sequence[str]) -> list[str]:

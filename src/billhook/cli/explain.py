@@ -138,7 +138,7 @@ def _as_data(found: explain.Explanation, everything: bool) -> dict[str, Any]:
     }
 
 
-def _hook_data(one: explain.Explained) -> dict[str, Any]:
+def _hook_data(one: explain.ExplainedHook) -> dict[str, Any]:
     return {
         "name": one.row.name,
         **screen.picked(one, "runs blocks"),
@@ -172,7 +172,7 @@ def _screen(found: explain.Explanation, everything: bool) -> Iterator[str]:
     yield from ("", *_conclusion(found))
 
 
-def _others(others: Sequence[explain.Explained]) -> str:
+def _others(others: Sequence[explain.ExplainedHook]) -> str:
     listen = "listens" if len(others) == 1 else "listen"
     named = ", ".join(f"{one.row.name} ({', '.join(one.row.events)})" for one in others[:_MOST_OTHERS])
     more = f", and {len(others) - _MOST_OTHERS} more" if len(others) > _MOST_OTHERS else ""
@@ -213,7 +213,7 @@ def heading(event: Event) -> str:
     return f"{head}: {about}" if about else head
 
 
-def _hook(one: explain.Explained, place: int) -> Iterator[str]:
+def _hook(one: explain.ExplainedHook, place: int) -> Iterator[str]:
     word, colour = ("runs", "green") if one.runs else ("blocks", "red") if one.blocks else ("skipped", "yellow")
     word = word if one.reached else "not reached"
     number = f"{place}" if one.order is not None else "-"
@@ -236,7 +236,7 @@ def _headed(number: str, name: str, word: str, colour: str, why: str) -> Iterato
     yield from screen.wrapped(f"{head}: {text}" if why else head, screen.width(), _INDENT + 2)
 
 
-def _reasons(one: explain.Explained) -> Iterator[str]:
+def _reasons(one: explain.ExplainedHook) -> Iterator[str]:
     """How to change the first reason, which is in the heading; then every other reason."""
     for place, reason in enumerate(one.reasons):
         if place:
@@ -254,14 +254,14 @@ def _answer(answer: Answer) -> str:
     return f"{word}: {answer.reason}" if answer.reason else word
 
 
-def _facts(one: explain.Explained) -> Iterator[str]:
+def _facts(one: explain.ExplainedHook) -> Iterator[str]:
     row, configured = one.row, one.row.layer != "built-in"
     yield from facts_of(row, ("part match conditions " if one.runs else "") + ("dialect" if configured else ""))
     if one.runs and one.failure:
         default = f" (default of {row.dialect})" if one.default and configured else ""
         yield from (f"{one.seconds:g} s{default}",) if one.seconds is not None else ()
         yield f"{failure_rule(row.on_failure)}: {one.failure}"
-    yield from facts_of(row, "always shadow source")
+    yield from facts_of(row, "always shadow approve source")
 
 
 def _conclusion(found: explain.Explanation) -> Iterator[str]:

@@ -271,7 +271,7 @@ def verb(ctx: click.Context, /, **given: Any) -> int:
         engine, found = Engine(build_hooks(given, event)), None
     else:
         found = _configured(event, given)
-        engine = found.engine(host="fire")
+        engine = found.engine(host="fire", approvals=False)
     process_tree.adopt_orphans()
     caught: list[int] = []
     try:

@@ -12,7 +12,7 @@ from billhook.cli.signals import catch_signals, handle_signals, hang_up
 from billhook.core.answers import Status, Verdict
 from billhook.core.events import Event
 from billhook.core.text import lines_for_people
-from billhook.serve.hook_server import Answering, HookResponse
+from billhook.serve.hook_server import HookResponse, HookServer
 
 if TYPE_CHECKING:
     import signal
@@ -106,7 +106,7 @@ def main(argv: list[str]) -> int:
 
 class _HookRun:
     def __init__(self) -> None:
-        self.answering = Answering(_stdin, self._fire)
+        self.answering = HookServer(_stdin, self._fire)
         self.caught: list[int] = []
         self.client = 0  # the process id of the client that started us, and answers for us if we time out
         self.told: HookResponse | None = None  # the answer was written: a later error can't change it

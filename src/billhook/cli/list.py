@@ -13,7 +13,7 @@ from billhook.cli.times import ago
 from billhook.config import loader, sources
 from billhook.config.config import Config, HookRow, as_data, rows
 from billhook.config.declaration import conditions_in_words
-from billhook.config.explain import has_no_say
+from billhook.config.explain import only_observes
 from billhook.config.history import KnownAs, LastFired, last_fired, log_of
 from billhook.config.override import pause_of
 from billhook.core.events import EVENTS
@@ -57,7 +57,7 @@ def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json:
         agent = host_named(host)
         config = loader.load_for_cwd(".", configs, host=agent.name)
     wanted = checked_event(event, config) if event is not None else ""
-    found = [row for row in rows(config) if not wanted or row.wants(wanted)]
+    found = [row for row in rows(config) if not wanted or row.handles(wanted)]
     fired = _fired(config, found)
     plugins: list[PluginHook] = []
     if agent is None or agent.name == "claude":
@@ -99,6 +99,7 @@ def _as_data(row: HookRow, config: Config, agent: "Agent | None", fired: LastFir
     data = {**as_data(row), "hash": row.exact_hash or None}
     not_warm = row.not_warm(config.project)
     data |= {"warm": not_warm == "", "not_warm": not_warm or None}
+    data["approve"] = "queue" if row.approve else None
     data["last_fired"] = fired.times.get(row.name) if fired else None
     if agent is None:
         return data
@@ -138,6 +139,7 @@ _FACTS: dict[str, Callable[[Any], str]] = {
     "background": lambda _: "in the background",
     "always": lambda _: "also after a deny",
     "shadow": lambda _: "shadow: it decides nothing",
+    "approve": lambda _: "approve: queue",
     "trust": str,
     "source": screen.shown_path,
 }
@@ -146,7 +148,7 @@ _EMPTY: tuple[Any, ...] = (None, "", False, (), [])
 
 def facts_of(row: HookRow | Mapping[str, Any], names: str) -> Iterator[str]:
     """The facts of these names about a hook, in words. Empty ones are left out."""
-    data = {**as_data(row), "part": row.part} if isinstance(row, HookRow) else row
+    data = {**as_data(row), "part": row.part, "approve": row.approve} if isinstance(row, HookRow) else row
     for name in names.split():
         if name == "conditions":
             yield from (one_line(f"{label} {text}", _LONGEST_FACT) for label, text in conditions_in_words(data))
@@ -177,12 +179,12 @@ def _by_event(found: Sequence[HookRow], wanted: str, agent: "Agent | None") -> I
     if wanted:
         yield _called(wanted, agent), active
     else:
-        deciding = [row for row in active if not has_no_say(row)]
+        deciding = [row for row in active if not only_observes(row)]
         yield "Every event", [row for row in deciding if not row.events]
         named = {name for row in deciding for name in row.events if agent is None or name in agent.spellings}
         for event in (*(name for name in EVENTS if name in named), *sorted(named - set(EVENTS))):
             yield _called(event, agent), [row for row in deciding if event in row.events]
-        yield _OBSERVERS, [row for row in active if has_no_say(row)]
+        yield _OBSERVERS, [row for row in active if only_observes(row)]
     idle = [row for row in found if row.effect == "nothing"]
     yield "Not approved (review with `billhook trust`)", [row for row in idle if row.state in _WAITING]
     if agent is not None:
@@ -221,7 +223,7 @@ def _hook(
     dialect, trust = ("dialect", "trust") if row.layer != "built-in" else ("", "")
     rule = "shadow" if row.shadow else "on_failure"
     when = f"{events} part match conditions {dialect}"
-    names = f"{when} {rule} timeout {priority} after background always {trust} source"
+    names = f"{when} {rule} timeout {priority} after background always approve {trust} source"
     about = list(facts_of(row, names))
     not_warm = row.not_warm(project) if number is not None else None
     if not_warm is not None:

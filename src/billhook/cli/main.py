@@ -32,6 +32,8 @@ GROUPS: dict[str, dict[str, str]] = {
     "Run and watch": {
         "agent": "Run an agent with your hooks: one prompt, or a chat.",
         "events": "Query the event log: what happened, and what hooks decided.",
+        "ui": "Open the page: sessions, events, hooks, and questions.",
+        "approvals": "Show and answer the questions that wait for you.",
         "allow-once": "Allow one denied call, once.",
         "pause": "Pause hooks for a few minutes.",
         "resume": "End a pause.",

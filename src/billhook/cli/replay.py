@@ -17,7 +17,7 @@ from billhook.cli.options import choice, complete_among, flag, option, words
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, suggest
 from billhook.store.files import StoreError
-from billhook.store.log import Record, Wanted
+from billhook.store.log import Record, RecordFilter
 from billhook.store.log.reader import LogReader
 from billhook.testing import replay
 from billhook.testing.replay import Judges
@@ -95,7 +95,7 @@ def verb(
     if transcripts is None:
         ids = query.meant(sessions, here).get(here.project, frozenset()) if sessions else None
         begin = None if judges.of(here.project, "").remembers else since  # hooks may depend on earlier events
-        wanted = Wanted(sessions=ids, project=here.project, since=begin, until=until)
+        wanted = RecordFilter(sessions=ids, project=here.project, since=begin, until=until)
         with screen.progress("the log") as tick:
             found = replay.replay(_log_records(here.reader(), wanted, tick), judges, since or "")
     else:
@@ -127,7 +127,7 @@ def _agents(text: str) -> list[Agent]:
 
 
 # The past:
-def _log_records(reader: LogReader, wanted: Wanted, tick: Callable[[int, int], None]) -> Iterator[Record]:
+def _log_records(reader: LogReader, wanted: RecordFilter, tick: Callable[[int, int], None]) -> Iterator[Record]:
     """The records of the log, with their side files; without its input a record is unknown."""
     done, total = 0, reader.bytes
     for entry in reader.forward(wanted):

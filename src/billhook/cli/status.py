@@ -19,7 +19,7 @@ from billhook.config.config import Config, rows
 from billhook.config.declaration import Declared, needs_consent
 from billhook.config.history import GuardReport, RecentRecords, guard_report, log_of, recent
 from billhook.config.lint import is_note
-from billhook.config.notices import Missing, blocking_text, gone_text, missing
+from billhook.config.notices import MissingGates, blocking_text, gone_text, missing
 from billhook.config.override import pause_of
 from billhook.config.sources import FileRead, adopting_command, of_claude_code
 from billhook.core.text import Finding, counted
@@ -42,7 +42,7 @@ class FolderStatus(msgspec.Struct, frozen=True, kw_only=True):
     problems: Sequence[Finding]
     installed: Sequence[InstalledEntries]  # billhook's entries in the settings of agents
     lately: RecentRecords | None  # the end of the event log
-    gone: Sequence[Missing]  # gates that were in force here before and no longer are
+    gone: Sequence[MissingGates]  # gates that were in force here before and no longer are
     guard: GuardReport | None
 
     @property
@@ -64,7 +64,7 @@ def _status() -> FolderStatus:
     config = loaded(())
     problems = [one for one in checked_hooks((), with_log=False).findings if not is_note(one)]
     lately: RecentRecords | None = None
-    gone: Sequence[Missing] = ()
+    gone: Sequence[MissingGates] = ()
     guard: GuardReport | None = None
     with screen.noting("the event log can't be read"):
         lately = recent(log, config.project, midnight()) if (log := log_of(config)) is not None else None

@@ -19,7 +19,7 @@ from billhook.config import declaration, loader, trust
 from billhook.config.config import Config, Entry, kind_of
 from billhook.config.loader import load_config
 from billhook.config.notices import acknowledge, missing
-from billhook.config.permissions import NAME, Waiting, in_force
+from billhook.config.permissions import NAME, PendingRules, in_force
 from billhook.core import strictjson
 from billhook.core.dialect_traits import meanings
 from billhook.core.errors import UsageError
@@ -27,7 +27,7 @@ from billhook.core.events import EVENTS
 from billhook.core.text import counted, escape, suggest, visible
 from billhook.store.approvals import Approval, Approvals
 
-Pending = Entry | Waiting  # what waits for approval: a hook, or the allow rules of a file
+Pending = Entry | PendingRules  # what waits for approval: a hook, or the allow rules of a file
 
 _WHOLE = re.compile(r"[0-9a-f]{64}")
 _CHOICES = """\
@@ -150,7 +150,7 @@ class _Review:
                     return True
                 case "unseen" if hidden:
                     return True
-                case "v" | "view" if not isinstance(one, Waiting):
+                case "v" | "view" if not isinstance(one, PendingRules):
                     self._show(_covered_texts(one))
                 case "" | "n" | "no":
                     return False
@@ -171,7 +171,7 @@ class _Review:
     def _approve(self, one: Pending) -> bool:
         how = "with `billhook trust --yes`" if id(one) in self.sure else "from a terminal"
         try:
-            approve = trust.approve_rules if isinstance(one, Waiting) else trust.approve_entry
+            approve = trust.approve_rules if isinstance(one, PendingRules) else trust.approve_entry
             approval = approve(one, self.config.root, how)  # type: ignore[arg-type]
         except trust.ChangedError as error:
             self.changed = True
@@ -192,7 +192,7 @@ class _Review:
         waiting: list[Pending] = [*now.pending, *now.permissions.pending]
         left = [one for one in waiting if one.hash in hashes]
         if not self.as_json:
-            hooks = sum(not isinstance(one, Waiting) for one in self.approved)
+            hooks = sum(not isinstance(one, PendingRules) for one in self.approved)
             say("\n".join([_summary(now, hooks), *_rules_summary(now)]))
         if left and self.agent and not (self.approved or self.over):
             hint(f"only a person can approve hooks, and this runs inside {self.agent}: run it in your own terminal")
@@ -423,7 +423,7 @@ def _refuse_several(word: str, found: Iterable[tuple[str, str]]) -> None:
 _LABEL = 12
 
 
-def _rules_called(config: Config, word: str) -> list[Waiting] | None:
+def _rules_called(config: Config, word: str) -> list[PendingRules] | None:
     """The pending rules that match a word: `permissions`, `permissions.allow`, the same with a layer before it, their
     display name, or a hash. None: the word means no rules; empty: they are already approved. Raises UsageError if the
     word is ambiguous."""
@@ -463,7 +463,7 @@ _RULES = {
 def _in_full(one: Pending, number: int, count: int) -> Iterator[str]:
     """Everything that an approval of this hook, or of the rules of a file, covers."""
     status = "not approved yet"
-    if isinstance(one, Waiting):
+    if isinstance(one, PendingRules):
         status = "more rules than were approved" if one.before is not None else status
     elif before := one.consent.before:
         status = f"changed since it was approved on {before.approved_at[:10]}"
@@ -471,7 +471,7 @@ def _in_full(one: Pending, number: int, count: int) -> Iterator[str]:
     if odd := warning(_approved_texts(one)):
         yield click.style(f"warning: {odd}", fg="yellow")
     yield ""
-    if isinstance(one, Waiting):
+    if isinstance(one, PendingRules):
         yield "  these calls of an agent would run without asking:"
         for rule in one.rules:
             known = one.before is None or str(rule.rule) in one.before
@@ -517,7 +517,7 @@ def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
         yield "shadow", "it runs and is recorded, and decides nothing"
     if declared.always:
         yield "always", "it also runs after another hook denied"
-    if not isinstance(declared.action, declaration.Say) or declared.gate:
+    if not isinstance(declared.action, declaration.FixedAnswer) or declared.gate:
         yield "on failure", _RULES[declared.on_failure]
     yield "priority", f"{declared.priority:g}"
     if declared.after:
@@ -556,7 +556,7 @@ def _action(entry: Entry) -> Iterator[tuple[str, str]]:
                 yield "headers", ", ".join(name for name, _ in headers)
             if allowed_env:
                 yield "may send", "the variables " + ", ".join(allowed_env)
-        case declaration.Say(decision, text, file, command):
+        case declaration.FixedAnswer(decision, text, file, command):
             yield _SAYS[decision], text or ("-" if not file and not command else "")
             yield from (("file", file),) if file else ()
             yield from (("runs", command),) if command else ()
@@ -590,7 +590,7 @@ def _file_lines(print_: trust.Fingerprint) -> Iterator[str]:
 
 def _unseen(one: Pending) -> list[str]:
     """The files that the hook names and that can't be shown: an approval covers them unseen."""
-    named = () if isinstance(one, Waiting) else _print(one).named
+    named = () if isinstance(one, PendingRules) else _print(one).named
     return [shown_path(mark.path) for mark in named if mark.identity and _text(mark) is None]
 
 
@@ -601,7 +601,7 @@ def _covered_texts(entry: Entry) -> str:
 
 
 def _approved_texts(one: Pending) -> Iterator[str]:
-    if isinstance(one, Waiting):
+    if isinstance(one, PendingRules):
         yield from (str(rule.rule) for rule in one.rules)
         return
     yield one.shown
@@ -627,7 +627,7 @@ def _text(mark: trust.FileMark) -> str | None:
 
 def _pending_data(one: Pending, approved: bool) -> dict[str, Any]:
     """The same as JSON."""
-    if isinstance(one, Waiting):
+    if isinstance(one, PendingRules):
         return {
             "name": NAME,
             "approved": approved,

@@ -1,6 +1,6 @@
 """From files to hooks: readers, layers, trust, the recorder, lint, explanations.
 
-Imports: core, effects, agents, engine, runners, store, builtins.
+Imports: core, effects, agents, engine, runners, store, builtins, approvals.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import msgspec
 
 from billhook.config.build import OnPaths, agent_of, branches, paths_of, result
-from billhook.config.declaration import Declared, Mask, Rewrite, Say
+from billhook.config.declaration import Declared, FixedAnswer, Mask, Rewrite
 from billhook.core import strictjson, tools
 from billhook.core.answers import NOTHING, Answer, Decision, Exit, Reply, Status, keep_going, notify, rewrite, stop
 from billhook.core.hook import Context, Handler
@@ -40,12 +40,12 @@ def handler(declared: Declared, state: FileState) -> Handler:
         return Rewriting(action.fields, action.programs, runs, paths_of(declared))
     if isinstance(action, Mask):
         return Masking(action.patterns, state.root)
-    assert isinstance(action, Say)
+    assert isinstance(action, FixedAnswer)
     made: Handler = _answering(action, declared)
     return Persistent(made, f"{declared.name} {declared.file}", action.limit, state) if action.limit else made
 
 
-def _answering(action: Say, declared: Declared) -> Handler:
+def _answering(action: FixedAnswer, declared: Declared) -> Handler:
     paths = paths_of(declared)
     if action.file:
         return FileContent(os.path.join(declared.folder, os.path.expanduser(action.file)))
@@ -387,10 +387,17 @@ def _filled(text: str, value: Callable[["re.Match[str]"], str]) -> str:
 
 def _shown(found: "re.Match[str]", ctx: Context, paths: OnPaths | None) -> str:
     """A value for people or models. A line break in a name must not look like another sentence."""
-    if found[2] == "file_paths":
-        return ", ".join(map(_in_one_line, _files(ctx, paths)))[:_LONGEST]
+    if found[2] in FILES:
+        files = _files(ctx, paths)[: 1 if found[2] == "file_path" else None]
+        return ", ".join(_in_one_line(_in_project(file, ctx)) for file in files)[:_LONGEST] or found[3] or ""
     value = _value(found, ctx, paths)[:_LONGEST]
     return value if found[2] in _OF_LINES else _in_one_line(value)
+
+
+def _in_project(path: str, ctx: Context) -> str:
+    """A path below the project, relative to it."""
+    root = VARIABLES["project"](ctx)
+    return path.removeprefix(f"{root}/") if root else path
 
 
 def _value(found: "re.Match[str]", ctx: Context, paths: OnPaths | None) -> str:

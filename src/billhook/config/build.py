@@ -22,15 +22,15 @@ from billhook.config.declaration import (
     Conditions,
     Declared,
     Exec,
+    FixedAnswer,
     Mask,
     PathGlobs,
     Python,
     Rewrite,
     RunAction,
-    Say,
     Url,
 )
-from billhook.config.trust import Consent, Consented
+from billhook.config.trust import ApprovedHook, Consent
 from billhook.core import client_env
 from billhook.core.answers import Answer, Decision, OnFailure
 from billhook.core.dialect_traits import MEANINGS
@@ -80,7 +80,7 @@ def build(declared: Declared, consent: Consent, limits: Limits, state: FileState
         run = replace(run, warm=declared.warm and limits.warm, covered=_covered(declared, consent))
     if consent.loaded is not None and consent.loaded.marks and consent.of is not None:
         # only hooks that run programs name files
-        run = Consented(run, consent.of, consent.loaded, declared.gate)  # type: ignore[arg-type]
+        run = ApprovedHook(run, consent.of, consent.loaded, declared.gate)  # type: ignore[arg-type]
     hook = _hook(declared, run, declared.on_failure, state, background=declared.background)
     return replace(hook, shadow=True) if declared.shadow else hook
 
@@ -190,9 +190,9 @@ def _handler(declared: Declared, limits: Limits, state: FileState) -> Handler:
 
             names = [name for name in allowed_env if all(name in some for some in limits.header_env)]
             return webhook(url, headers=headers, allowed_env=names, allowed_urls=limits.for_url(url), dialect=dialect)
-        case Say("deny" | "ask" | "allow" as decision, text) if "${" not in text:
+        case FixedAnswer("deny" | "ask" | "allow" as decision, text) if "${" not in text:
             return literal(Answer(decision=Decision(decision), reason=text))
-        case Say() | Rewrite() | Mask():
+        case FixedAnswer() | Rewrite() | Mask():
             return actions.handler(declared, state)
         case _:
             raise AssertionError(f"nothing to build from {declared.action!r}")
@@ -200,7 +200,7 @@ def _handler(declared: Declared, limits: Limits, state: FileState) -> Handler:
 
 def runs(action: Action | None) -> bool:
     """Whether hooks with this action can run."""
-    return isinstance(action, RunAction | Exec | Python | Url | Say | Rewrite | Mask)
+    return isinstance(action, RunAction | Exec | Python | Url | FixedAnswer | Rewrite | Mask)
 
 
 # -- hooks that start at the same time: those that an agent's own settings contain, if that agent would start them so

@@ -17,9 +17,9 @@ import msgspec
 from billhook.agents import TABLE
 from billhook.builtins import trackers
 from billhook.config import sources
-from billhook.config.declaration import Declared, Exec, Python, RunAction, Say
+from billhook.config.declaration import Declared, Exec, FixedAnswer, Python, RunAction
 from billhook.config.nodes import FieldNodes, Node
-from billhook.config.recorder import Knowing
+from billhook.config.recorder import SessionLookup
 from billhook.config.sources import Builtin, FileSnapshot
 from billhook.core import client_env
 from billhook.core.answers import Outcome, Reply, Status, Verdict
@@ -281,7 +281,7 @@ class Reviews(msgspec.Struct, frozen=True):
         """The hook, with a review if the user can override it: never a hook of the managed layer."""
         guard = is_the_guard(hook)
         action = declared.action if declared is not None else None
-        once = self.in_agent and (guard or (isinstance(action, Say) and action.decision in ("deny", "ask")))
+        once = self.in_agent and (guard or (isinstance(action, FixedAnswer) and action.decision in ("deny", "ask")))
         names = (hook.name, declared.name if declared is not None else hook.name.removeprefix("built-in/"))
         pause = self.pause if self.pause is not None and self.pause.covers(*names) else None
         if hook.source.layer == "managed" or hook.shadow or not (once or pause is not None):
@@ -309,7 +309,7 @@ class Builtins:
         self.settings = settings
         self.state = FileState(root)
         self.project = project
-        self.knowing = Knowing(self.state, project, self._on("session-naming"), self._on("turn-tracker"))
+        self.knowing = SessionLookup(self.state, project, self._on("session-naming"), self._on("turn-tracker"))
 
     def _on(self, name: str) -> bool:
         settings = self.settings[name]

@@ -19,16 +19,16 @@ from billhook.config.declaration import (
     Action,
     Declared,
     Exec,
+    FixedAnswer,
     HookFields,
     Mask,
     NotYet,
     Python,
     Rewrite,
     RunAction,
-    Say,
     Url,
 )
-from billhook.config.recorder import Knowing
+from billhook.config.recorder import SessionLookup
 from billhook.config.sources import Builtin, FileRead
 from billhook.core import client_env, strictjson
 from billhook.core.errors import StrictJSONError, UsageError
@@ -40,12 +40,13 @@ from billhook.store.log import LARGEST_SNAPSHOT, is_hash, snapshot_path
 from billhook.store.state import FileState
 
 if TYPE_CHECKING:
+    from billhook.approvals.settings import ApprovalSettings
     from billhook.builtins.session_notes import SeenEffects, SessionNotes
     from billhook.config.override import Pause
     from billhook.config.permissions import Rules
     from billhook.config.recorder import Recording
     from billhook.config.trust import Consent, Trust
-    from billhook.engine.engine import Engine, Observer
+    from billhook.engine.engine import Approve, Engine, Observer
     from billhook.engine.progress import Listener
 
 
@@ -91,11 +92,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     parallel: bool
     builtins: dict[str, Builtin]
     plan: Any = None
-    knowing: Knowing | None = None  # looks up the name and turn of a session; None without built-ins
+    knowing: SessionLookup | None = None  # looks up the name and turn of a session; None without built-ins
     trust: "Trust" = "approved"  # the `trust` that it was loaded with
     host: str = ""  # the agent that it was loaded for, if that runs some of the entries itself
     folder: str = ""  # the folder that it was loaded for
     pause: "Pause | None" = None  # `billhook pause`; it may be over
+    approvals: "ApprovalSettings | None" = None  # `approvals:`; None: only hooks with `approve: queue` wait
 
     @functools.cached_property
     def pending(self) -> tuple[Entry, ...]:
@@ -127,9 +129,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         observers: Iterable["Observer"] = (),
         host: str = "library",
         listen: "Listener | None" = None,
+        approvals: bool = True,
     ) -> "Engine":
         """A new engine with the configured hooks and the caller's `hooks`, ordered by priority. `host` is the agent or
-        program that it serves, for the log; `listen` is called for each hook that runs."""
+        program that it serves, for the log; `listen` is called for each hook that runs. Without `approvals` no ask
+        waits for a person: for tests."""
         from billhook.config.notices import Notices
         from billhook.engine.engine import Engine
         from billhook.engine.plan import Plan
@@ -159,7 +163,23 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             know=self.knowing,
             listen=listen,
             notices=None if self.knowing is None else Notices(self, host),
+            approve=self._approver(host) if approvals and self.may_wait else None,
         )
+
+    @functools.cached_property
+    def queued(self) -> frozenset[str]:
+        """The hooks with `approve: queue`."""
+        return frozenset(one.shown for one in self.entries if one.declared.approve)
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether an ask may wait for a person in the queue."""
+        return self.approvals is not None or bool(self.queued)
+
+    def _approver(self, host: str) -> "Approve":
+        from billhook.config.approver import Approver
+
+        return Approver(self.approvals, self.queued, Path(self.root), self.project, host)
 
     def noting(self, state: FileState) -> "Iterator[SeenEffects | SessionNotes]":
         """The observers that hooks need: the effects of calls for `after_effect`; when sessions began, and how many
@@ -187,7 +207,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 def _needs_notes(declared: Declared) -> bool:
     """Whether a hook depends on the start of a session or on its prompts."""
-    limited = isinstance(declared.action, Say) and declared.action.limit > 0
+    limited = isinstance(declared.action, FixedAnswer) and declared.action.limit > 0
     return limited or declared.conditions.once == "turn" or "changed_files" in repr(declared.conditions.when)
 
 
@@ -205,7 +225,7 @@ _KINDS: dict[type, str] = {
     Exec: "exec",
     Python: "python",
     Url: "url",
-    Say: "answer",
+    FixedAnswer: "answer",
     Rewrite: "rewrite",
     Mask: "mask",
 }
@@ -249,11 +269,11 @@ class HookRow(HookFields, frozen=True, kw_only=True):
     def not_warm(self, project: str) -> str | None:
         """Why its Python script can't run in a warm interpreter, as far as its command tells; "": it can. None: it
         starts no Python script."""
-        from billhook.config.trust import Consented
+        from billhook.config.trust import ApprovedHook
         from billhook.runners.command import CommandRunner
 
         run = self.hooks[0].run if self.hooks else None
-        run = run.run if isinstance(run, Consented) else run
+        run = run.run if isinstance(run, ApprovedHook) else run
         text = " ".join(run.argv) if isinstance(run, CommandRunner) else ""
         if not isinstance(run, CommandRunner) or not ("python" in text or ".py" in text or "uv run" in text):
             return None
@@ -264,11 +284,11 @@ class HookRow(HookFields, frozen=True, kw_only=True):
         folder = run.cwd or project
         return warm.reason(run.argv, {**client_env.environ(), "CLAUDE_PROJECT_DIR": folder}, folder)
 
-    def wants(self, event: str) -> bool:
+    def handles(self, event: str) -> bool:
         """Whether it listens for that event, whatever its conditions are."""
         if self.switch:
             return False
-        stand_ins = any(hook.wants(event) for hook in self.hooks)
+        stand_ins = any(hook.handles(event) for hook in self.hooks)
         return stand_ins or (not self.hooks and listens(self.events, self.dialect, event))
 
 

@@ -54,7 +54,7 @@ class Url(msgspec.Struct, frozen=True, tag="url"):
     allowed_env: tuple[str, ...] = ()  # the variables that headers may contain
 
 
-class Say(msgspec.Struct, frozen=True, tag="say", omit_defaults=True):
+class FixedAnswer(msgspec.Struct, frozen=True, tag="say", omit_defaults=True):
     """A fixed answer: its text, or a file or a command whose content or output is the text."""
 
     decision: AnswerKind
@@ -103,7 +103,7 @@ class NotYet(msgspec.Struct, frozen=True, tag="not-yet"):
     kind: str
 
 
-Action: TypeAlias = RunAction | Exec | Python | Url | Say | Rewrite | Mask | NotYet
+Action: TypeAlias = RunAction | Exec | Python | Url | FixedAnswer | Rewrite | Mask | NotYet
 
 
 class PathGlobs(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -185,6 +185,7 @@ class HookFields(msgspec.Struct, frozen=True, kw_only=True):
     always: bool = False
     shadow: bool = False
     warm: bool = True  # a Python script may run in a warm interpreter
+    approve: bool = False  # `approve: queue`: its asks wait in the queue
     dialect: str = "claude"
     layer: str = ""
     file: str = ""  # absolute
@@ -216,7 +217,7 @@ class Declared(HookFields, frozen=True, kw_only=True):
         """Whether it fails closed. A hook in shadow mode decides nothing."""
         return self.on_failure != "allow" and not self.shadow
 
-    def wants(self, event: str) -> bool:
+    def handles(self, event: str) -> bool:
         """Whether the hook listens for events of this name."""
         return listens(self.events, self.dialect, event)
 
@@ -259,7 +260,7 @@ class Declared(HookFields, frozen=True, kw_only=True):
                 return f"python {target}"
             case Url(url):
                 return f"POST {without_secrets(url)}"
-            case Say(decision, text, file, command):
+            case FixedAnswer(decision, text, file, command):
                 return f"{decision}: {text or file or command}"
             case Rewrite(fields, programs):
                 pairs = (f"{name}: {value}" for name, value in (*fields, *programs))
@@ -307,7 +308,7 @@ def made_name(action: Action | None, event: str = "") -> str:
                 return urlsplit(url).hostname or "http"
             except ValueError:
                 return "http"
-        case Say(decision):
+        case FixedAnswer(decision):
             return decision
         case Rewrite() | Mask():
             return str(action.__struct_config__.tag)
@@ -407,7 +408,7 @@ def checked_name(name: str) -> str:
 _ORDER: Final = """
     events match rules effects after_effects paths branch when once cooldown run exec python url deny ask allow inject
     notify rewrite mask keep_going stop priority after timeout gate on_failure background rewake always shadow warm
-    dialect enabled title headers allowed_env interpreter options login shell args type name
+    approve dialect enabled title headers allowed_env interpreter options login shell args type name
 """
 _OTHER_SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
     "events": ("events", "event"),
@@ -444,6 +445,7 @@ _OURS: Final = {
     "cooldown",
     "shadow",
     "warm",
+    "approve",
 }
 HANDLER: Final = NATIVE - {"events", "match", "interpreter", "options"} - _OURS  # one handler of a nested group
 ENTRY: Final = HANDLER | {"match"}  # one entry of a flat list

@@ -511,6 +511,7 @@ class EntryReader:
             always=self.flag("always"),
             shadow=self.flag("shadow"),
             warm=self.flag("warm", self.where.warm is not False),
+            approve=read_hook.approve(self),
             dialect=dialect,
             enabled=enabled,
             broken=self.broken,

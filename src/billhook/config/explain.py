@@ -19,7 +19,7 @@ from billhook.builtins.rate_limit import RateLimiter
 from billhook.config.build import EventTests, NotAgain, OnBranch, OnPaths, absence
 from billhook.config.builtin_hooks import StandIn
 from billhook.config.config import Config, HookRow, rows
-from billhook.config.declaration import Conditions, Declared, Exec, Mask, Python, RunAction, Say, Url
+from billhook.config.declaration import Conditions, Declared, Exec, FixedAnswer, Mask, Python, RunAction, Url
 from billhook.config.entry import Part
 from billhook.config.lint import edit, listed
 from billhook.config.lint.matchers import TOOLS, VALUES, corrected_rule, lint_match, other_spelling, with_rule
@@ -70,7 +70,7 @@ class Reason(msgspec.Struct, frozen=True):
         return cls(condition, why, proposal.fix if proposal is not None else "", proposal)
 
 
-class Explained(msgspec.Struct, frozen=True, kw_only=True):
+class ExplainedHook(msgspec.Struct, frozen=True, kw_only=True):
     """One hook and one event."""
 
     row: HookRow
@@ -100,7 +100,7 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def silent(self) -> bool:
         """It only observes, and never changes the verdict."""
-        return has_no_say(self.row)
+        return only_observes(self.row)
 
     @property
     def why(self) -> str:
@@ -126,8 +126,8 @@ class Explanation(msgspec.Struct, frozen=True):
     """One event and every configured hook."""
 
     event: Event
-    hooks: tuple[Explained, ...]  # those for this event: first those that run, in order
-    others: tuple[Explained, ...]  # those that listen for other events only
+    hooks: tuple[ExplainedHook, ...]  # those for this event: first those that run, in order
+    others: tuple[ExplainedHook, ...]  # those that listen for other events only
     outlook: Outlook
     parallel: bool = False
     waves: tuple[tuple[str, ...], ...] = ()  # the hooks that start at the same time, in order; those that run alone too
@@ -138,17 +138,17 @@ class Explanation(msgspec.Struct, frozen=True):
         return effects_in(self)
 
 
-def has_no_say(row: HookRow) -> bool:
+def only_observes(row: HookRow) -> bool:
     """Whether it is a built-in that only observes: built-ins that decide are gates."""
     return row.layer == "built-in" and row.on_failure == "allow"
 
 
 def explain(config: Config, event: Event) -> Explanation:
     """What each configured hook would do at an event. Nothing runs, and nothing is sent over the network."""
-    wanted: list[Explained] = []
-    others: list[Explained] = []
+    wanted: list[ExplainedHook] = []
+    others: list[ExplainedHook] = []
     for row in rows(config):
-        if row.wants(event.hook_event_name):
+        if row.handles(event.hook_event_name):
             wanted.append(_explained(row, event, config, wanted))
         elif not row.switch:
             others.append(_for_other_events(row, event, config))
@@ -162,7 +162,7 @@ def explain(config: Config, event: Event) -> Explanation:
     return Explanation(event, hooks, tuple(others), _outlook(hooks, event), config.parallel, tuple(filter(None, shown)))
 
 
-def _without_unreached(hooks: list[Explained], waves: Sequence[Sequence[str]], event: Event) -> list[Explained]:
+def _without_unreached(hooks: list[ExplainedHook], waves: Sequence[Sequence[str]], event: Event) -> list[ExplainedHook]:
     """The same hooks; if an earlier hook certainly denies, that is the reason why the engine skips the later ones."""
     places = {name: place for place, wave in enumerate(waves) for name in wave}
     first = min((one for one in hooks if _denies(one, event)), key=lambda one: places[one.row.name], default=None)
@@ -177,14 +177,14 @@ def _without_unreached(hooks: list[Explained], waves: Sequence[Sequence[str]], e
     ]
 
 
-def _denies(one: Explained, event: Event) -> bool:
+def _denies(one: ExplainedHook, event: Event) -> bool:
     """Whether it certainly ends the run. At an event that keeps the agent going, a deny does not."""
     if one.blocks or event.block is Block.KEEP_GOING:
         return one.blocks and event.gates
     return one.answer is not None and one.answer.objects and not one.answers_later
 
 
-def _waves(hooks: Sequence[Explained], event: Event, config: Config) -> list[list[str]]:
+def _waves(hooks: Sequence[ExplainedHook], event: Event, config: Config) -> list[list[str]]:
     """The names of the hooks that match, in groups that start together. A deny skips the groups after it."""
     which = [one for one in hooks if not any(reason.condition in ("match", "source") for reason in one.reasons)]
     steps = [Step(hook, one.row.name, event.hook_event_name) for one in which for hook in one.row.hooks[:1]]
@@ -192,11 +192,11 @@ def _waves(hooks: Sequence[Explained], event: Event, config: Config) -> list[lis
     return [[step.name for step in wave] for wave in waves]
 
 
-def _for_other_events(row: HookRow, event: Event, config: Config) -> Explained:
+def _for_other_events(row: HookRow, event: Event, config: Config) -> ExplainedHook:
     why = f"it listens for {listed(list(row.events))}, not `{event.hook_event_name}`"
     proposal = other_event(row.declared, event.hook_event_name) if row.declared is not None else None
     works = proposal is not None and row.state == "runs" and _runs_with(row, proposal, event, config)
-    return Explained(row=row, reasons=(Reason.proposing("event", why, proposal if works else None),))
+    return ExplainedHook(row=row, reasons=(Reason.proposing("event", why, proposal if works else None),))
 
 
 def _runs_with(row: HookRow, proposal: Proposal, event: Event, config: Config) -> bool:
@@ -210,16 +210,16 @@ def _runs_with(row: HookRow, proposal: Proposal, event: Event, config: Config) -
     return not any(reason for step in _alone(hook).list_for(event).all for reason in _conditions(row, step, ctx))
 
 
-def _explained(row: HookRow, event: Event, config: Config, earlier: Sequence[Explained]) -> Explained:
+def _explained(row: HookRow, event: Event, config: Config, earlier: Sequence[ExplainedHook]) -> ExplainedHook:
     problems, ctx = config.problems, Context(event, _answers(earlier), {}, config.knowing)
     looked = [(step, tuple(_conditions(row, step, ctx))) for step in _steps(row, event)]
     blocks = any(isinstance(step.run, StandIn) and step.run.blocks and not failed for step, failed in looked)
     if not looked:
-        return Explained(row=row, reasons=tuple(_standing(row, problems)))
+        return ExplainedHook(row=row, reasons=tuple(_standing(row, problems)))
     step, failed = min(looked, key=lambda one: len(one[1]))
     unmet = _with_safe_edits(row, failed, event)
     reasons = (*_standing(row, problems, fixable=all(one.fix for one in unmet)), *unmet)
-    return Explained(
+    return ExplainedHook(
         row=row,
         reasons=reasons,
         blocks=blocks,
@@ -292,7 +292,7 @@ def _standing(row: HookRow, problems: Sequence[Finding], *, fixable: bool = True
 def _switch_on(row: HookRow) -> str:
     """What to remove; nothing for a hook that allows calls, which is switched off for a reason."""
     action = row.declared.action if row.declared is not None else None
-    allows = isinstance(action, Say) and action.decision == "allow"
+    allows = isinstance(action, FixedAnswer) and action.decision == "allow"
     return "" if allows else f"remove {row.why.partition(' in ')[0]}"
 
 
@@ -385,7 +385,7 @@ def _failure(step: Step, event: Event) -> str:
     return f"if it fails, {outcome}"
 
 
-def _answers(earlier: Sequence[Explained]) -> list[Outcome]:
+def _answers(earlier: Sequence[ExplainedHook]) -> list[Outcome]:
     """The known answers of earlier hooks: an `allow` in the user's file overrides the guard."""
     known = ((one.row, one.answer) for one in earlier if one.answer is not None and not one.row.shadow)
     return [Outcome(row.name, source=f"{row.layer} {row.place}", answer=answer) for row, answer in known]
@@ -394,9 +394,9 @@ def _answers(earlier: Sequence[Explained]) -> list[Outcome]:
 def _known_answer(row: HookRow, step: Step, ctx: Context) -> Answer | None:
     """Fixed answers in a file are always the same, the guard only reads the event, and built-ins that only observe
     have no answer: these are known in advance."""
-    if has_no_say(row):
+    if only_observes(row):
         return NOTHING
-    literal = row.declared is not None and isinstance(row.declared.action, Say)
+    literal = row.declared is not None and isinstance(row.declared.action, FixedAnswer)
     if literal and isinstance(step.run, Literally):
         return step.run.answer
     return step.run(ctx) if isinstance(step.run, Guard) else None
@@ -417,7 +417,7 @@ def _notes(row: HookRow, step: Step, answer: Answer | None) -> Iterator[str]:
         yield f"in Claude Code, it is run by Claude Code itself{moved}"
 
 
-def _outlook(hooks: Sequence[Explained], event: Event) -> Outlook:
+def _outlook(hooks: Sequence[ExplainedHook], event: Event) -> Outlook:
     hooks = [one for one in hooks if not one.row.shadow]
     known = [(one.row.name, Decision.DENY) for one in hooks if one.blocks and event.gates]
     known += [(one.row.name, one.answer.decision) for one in hooks if one.answer is not None and not one.answers_later]
@@ -450,7 +450,7 @@ def is_safe(hook: Declared, proposals: Sequence[Proposal], event: Event) -> bool
     """Whether these edits together make the hook run for the event, and take nothing away from it."""
     if not _may_widen(hook) and not all(one.corrects for one in proposals):
         return False
-    if isinstance(hook.action, Say) and hook.action.decision == "allow":
+    if isinstance(hook.action, FixedAnswer) and hook.action.decision == "allow":
         return False
     edited = _edited(hook, proposals)
     return _runs_for(edited, event) and _matches_as_before(hook, edited)
@@ -458,7 +458,7 @@ def is_safe(hook: Declared, proposals: Sequence[Proposal], event: Event) -> bool
 
 def _may_widen(hook: Declared) -> bool:
     """Whether more calls are harmless: the hook looks at each one itself, or only informs."""
-    if isinstance(hook.action, Say):
+    if isinstance(hook.action, FixedAnswer):
         return hook.action.decision in ("inject", "notify")
     return isinstance(hook.action, RunAction | Exec | Python | Url | Mask)
 

@@ -26,7 +26,7 @@ from billhook.core import tools
 from billhook.core.answers import Skipped, SkipReason
 from billhook.core.text import Finding, counted
 from billhook.store.files import log_folder
-from billhook.store.log import OutcomeRecord, Record, Wanted
+from billhook.store.log import OutcomeRecord, Record, RecordFilter
 
 if TYPE_CHECKING:
     from billhook.store.log.reader import LogReader
@@ -39,9 +39,9 @@ _NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 _SAME: Final = ("events", "match", *CONDITION_KEYS, "dialect", "state")
 """What determines whether a hook runs for an event. Only hooks that are configured now are considered."""
 _DOES_THE_SAME: Final = ("what", "kind", "hash")  # what determines how long it takes
-NOT_WANTED: Final = frozenset({SkipReason.NOT_MATCHED, SkipReason.CONDITION_FALSE, SkipReason.CONDITION_RAISED})
+OWN_CONDITIONS: Final = frozenset({SkipReason.NOT_MATCHED, SkipReason.CONDITION_FALSE, SkipReason.CONDITION_RAISED})
 """Reasons from the hook's own conditions."""
-_TELLING: Final = NOT_WANTED | {SkipReason.DENIED, SkipReason.STOPPED}
+_TELLING: Final = OWN_CONDITIONS | {SkipReason.DENIED, SkipReason.STOPPED}
 """The same, and an earlier hook that ended the run. Other reasons don't show when the hook would run."""
 
 
@@ -74,7 +74,7 @@ class LogTailScan:
     def __iter__(self) -> Iterator[Record]:
         if self._log is None:
             return
-        for entry in self._log.backward(Wanted(project=self._project)):
+        for entry in self._log.backward(RecordFilter(project=self._project)):
             self._left -= len(entry.line)
             record = entry.record
             if self._left < 0 or record.time < self._since:
@@ -106,7 +106,7 @@ def last_fired(
     look = LogTailScan(log, project, at_most)
     for record in look:
         today = known_as.of(record.config) if known_as is not None else {}
-        for name in missing.intersection(today.get(then, then) for then in asked(record)):
+        for name in missing.intersection(today.get(then, then) for then in hooks_that_ran(record)):
             times[name] = record.time
             missing.discard(name)
         if not missing:
@@ -114,7 +114,7 @@ def last_fired(
     return LastFired(times, look.events, look.complete)
 
 
-def asked(record: Record) -> Iterator[str]:
+def hooks_that_ran(record: Record) -> Iterator[str]:
     """The hooks that ran, whatever their result."""
     return (outcome.hook for outcome in record.outcomes if outcome.status != "skipped")
 
@@ -364,7 +364,7 @@ def lint_log(facts: HookHistory, warn_ms: float | None) -> Iterator[Finding]:
 
 def _never_fired(quiet: Quiet, hook: Declared) -> Finding:
     occurred = ", ".join(f"`{event}` occurred {_times(count)}" for event, count in quiet.events.items())
-    unfit = sum(count for why, count in quiet.reasons.items() if why in NOT_WANTED)
+    unfit = sum(count for why, count in quiet.reasons.items() if why in OWN_CONDITIONS)
     behind = sum(quiet.reasons.values()) - unfit
     field = "match" if hook.match and SkipReason.CONDITION_FALSE not in quiet.reasons else "rules"
     value = hook.match if field == "match" else " ".join(hook.conditions.rules[:1])
@@ -388,7 +388,7 @@ def _never_fired(quiet: Quiet, hook: Declared) -> Finding:
 
 
 def _ended_by(quiet: Quiet) -> str:
-    ended = [why for why in quiet.reasons if why not in NOT_WANTED]
+    ended = [why for why in quiet.reasons if why not in OWN_CONDITIONS]
     return " or ".join([*ended[:3], *(["others"] if len(ended) > 3 else [])])
 
 

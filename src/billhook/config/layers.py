@@ -19,9 +19,9 @@ from billhook.config.declaration import (
     Action,
     Declared,
     Exec,
+    FixedAnswer,
     Layer,
     Python,
-    Say,
     Url,
     needs_consent,
 )
@@ -312,6 +312,6 @@ def _filled(action: Action | None, fill: Callable[[str], str]) -> Action | None:
             return replace(action, target=fill(target), interpreter=fill(interpreter))
         case Url(url):
             return replace(action, url=fill(url))  # headers are filled at each call, with allowed variables only
-        case Say(_, text, file):
+        case FixedAnswer(_, text, file):
             return replace(action, text=fill(text), file=fill(file))
     return action

@@ -29,6 +29,7 @@ from billhook.store.files import state_root
 from billhook.store.state import FileState
 
 if TYPE_CHECKING:
+    from billhook.approvals.settings import ApprovalSettings
     from billhook.config import build, shapes, trust
     from billhook.config.config import State
     from billhook.config.override import Pause
@@ -248,7 +249,7 @@ def load_instead(
     them; it is not cached."""
     env = client_env.environ()
     request = _LoadRequest(cwd, tuple(files), "all", host, tuple(layers)).within(env)
-    return _Loading(request, standing(cwd), env, instead).config()
+    return _Loading(request, existing_folder(cwd), env, instead).config()
 
 
 def _replaced(found: sources.FoundSources, instead: Instead) -> sources.FoundSources:
@@ -287,6 +288,7 @@ class _Loading:
         declared, off, attempts = layers.switched_off(self.reads)
         settings, more = layers.builtin_settings(self.reads)
         self.problems += [*attempts, *more]
+        approvals = self._approvals()
         builtins = Builtins(self.root, self.found.project, settings) if self.with_builtins else None
         present = builtins.names if builtins is not None else frozenset[str]()
         entries = self._entries(declared, off, present) if declared else []
@@ -322,7 +324,18 @@ class _Loading:
             host=self.agent.host,
             folder=self.found.folder,
             pause=pause,
+            approvals=approvals,
         )
+
+    def _approvals(self) -> "ApprovalSettings | None":
+        """The settings of `approvals:`, if a file has it."""
+        if all(read.approvals is None for read in self.reads):
+            return None
+        from billhook.config.approval_settings import approvals_of
+
+        settings, findings = approvals_of(self.reads)
+        self.problems += findings
+        return settings
 
     def _pause(self) -> "Pause | None":
         """The pause of this project, if its file exists: that was checked with the other files."""
@@ -391,7 +404,7 @@ class _Loading:
             if entry.state == "changed" and entry.declared.gate and not _judges_the_same(entry):
                 yield replace(build.refusal(entry.declared, f"{entry.why} ({entry.declared.place})"), name=entry.shown)
         for read in self.reads:
-            if not read.readable or read.says_gate:
+            if not read.readable or read.mentions_gate:
                 yield from self._unreadable(read, entries)
 
     def _unreadable(self, read: FileRead, entries: Sequence[Entry]) -> Iterator[Hook]:
@@ -409,7 +422,7 @@ class _Loading:
             yield from (build.refusal_of(one, blank, why) for one in known if one.gate and one.hash not in replaced)
             consented = [entry for entry in consented if needs_consent(entry.declared.layer)]
         events = {event for entry in consented if entry.declared.gate for event in entry.declared.events or build.GATED}
-        if read.says_gate and (consented or not needs_consent(source.layer)):
+        if read.mentions_gate and (consented or not needs_consent(source.layer)):
             events |= set(build.GATED)
         if events:
             place = Source(layer=source.layer, file=source.path, line=first.line)
@@ -456,7 +469,8 @@ def _pending(declared: Declared, consent: "Consent") -> Entry:
 
 
 def _once(entries: Iterable[Entry]) -> list[Entry]:
-    """The same hook from several layers runs once, with the strictest failure rule among those that may run."""
+    """The same hook from several layers runs once, with the strictest failure rule among those that may run. So does
+    the same hook of one layer, if the agent whose settings these are would run it once."""
     kept: list[Entry] = []
     places: dict[object, int] = {}
     for entry in entries:
@@ -464,7 +478,7 @@ def _once(entries: Iterable[Entry]) -> list[Entry]:
             kept.append(entry)
             continue
         at = places.setdefault(layers.what(entry.declared), len(kept))
-        if at == len(kept) or kept[at].declared.layer == entry.declared.layer:
+        if at == len(kept) or _both_run(kept[at].declared, entry.declared):
             kept.append(entry)
             continue
         first = kept[at].declared
@@ -473,6 +487,12 @@ def _once(entries: Iterable[Entry]) -> list[Entry]:
         why = f"the same hook is in {first.place} ({first.layer})"
         kept.append(replace(entry, state="same", why=why, hook=None))
     return kept
+
+
+def _both_run(first: Declared, same: Declared) -> bool:
+    agent = AGENTS.get(same.agent)
+    once = agent is not None and agent.equal_once and first.agent == same.agent
+    return first.layer == same.layer and not once
 
 
 def load(
@@ -514,14 +534,14 @@ def load_for_cwd(
         return known
     if not read_files:
         raise NotLoadedError(cwd)
-    folder = standing(cwd)
+    folder = existing_folder(cwd)
     if folder == cwd:
         return _loaded(request, env)
     request = request._replace(folder=folder)
     return _cached(request, env) or _loaded(request, env)
 
 
-def standing(folder: str) -> str:
+def existing_folder(folder: str) -> str:
     """A folder, or the nearest existing one above it: an agent that removed its working directory still works in its
     project. If no folder of the path exists: the working directory."""
     try:

@@ -37,7 +37,7 @@ _IN_FORCE: Final = ("runs", "broken", "not yet", "same", "changed")
 """States in which a gate judges events, or a refusal denies them in its place."""
 
 
-class Missing(NamedTuple):
+class MissingGates(NamedTuple):
     """Gates of one file that no longer apply; all hooks of the file if the whole file is gone."""
 
     key: str
@@ -68,7 +68,7 @@ def remember(config: Config) -> None:
             state.update(GATES_KIND, key, merged)
 
 
-def missing(config: Config) -> list[Missing]:
+def missing(config: Config) -> list[MissingGates]:
     """Gates and files that were in force here and no longer are. Raises StoreError."""
     state = FileState(Path(config.root))
     mine = state.read(GATES_KIND, USER)
@@ -81,15 +81,15 @@ def missing(config: Config) -> list[Missing]:
     return found
 
 
-def _gone_files(key: str, record: Value | None) -> Iterator[Missing]:
+def _gone_files(key: str, record: Value | None) -> Iterator[MissingGates]:
     gates = _names(record, "files")
     for file, hooks in {**gates, **_names(record, "hooks")}.items():
         of_file = gates.get(file, [])
         names = tuple(dict.fromkeys([*of_file, *hooks]))
-        yield Missing(key, file, names, "gate" if len(of_file) == len(names) else "hook")
+        yield MissingGates(key, file, names, "gate" if len(of_file) == len(names) else "hook")
 
 
-def acknowledge(config: Config, gone: Iterable[Missing]) -> None:
+def acknowledge(config: Config, gone: Iterable[MissingGates]) -> None:
     """Forget gates that are gone. They are remembered again when they come back. Raises StoreError."""
     state = FileState(Path(config.root))
     for one in gone:
@@ -134,7 +134,7 @@ def _merged(before: Value | None, found: _GatesFound, *, whole: bool) -> Value |
     return None if after == {"files": files, "hooks": hooks, "acknowledged": known} else after
 
 
-def _missing_in(config: Config, folder: str, record: Value | None) -> Iterator[Missing]:
+def _missing_in(config: Config, folder: str, record: Value | None) -> Iterator[MissingGates]:
     reads = {read.source.path: read for read in config.sources}
     elsewhere = {entry.declared.name for entry in config.entries if entry.consent.given or _guards(entry)}
     gates = _names(record, "files")
@@ -149,7 +149,7 @@ def _missing_in(config: Config, folder: str, record: Value | None) -> Iterator[M
             yield one._replace(gates=gone, what="gate" if set(gone) <= set(gates.get(one.file, ())) else "hook")
 
 
-def _without(before: Value | None, gone: Missing) -> Value:
+def _without(before: Value | None, gone: MissingGates) -> Value:
     left: dict[str, dict[str, list[str]]] = {}
     for field in ("files", "hooks"):
         files = _names(before, field)
@@ -503,7 +503,7 @@ def gone(config: "Config") -> Iterator[Notice]:
         yield Notice(tuple(f"gone {one.file} {name}" for name in one.gates), gone_text(one, config))
 
 
-def gone_text(one: "Missing", config: "Config") -> str:
+def gone_text(one: "MissingGates", config: "Config") -> str:
     """The gates that are gone, and the command that acknowledges it."""
     are = f"{one.what} is" if len(one.gates) == 1 else f"{one.what}s are"
     where = f"{listed_names(list(map(_short, one.gates)))} in {shown_path(one.file, config.project)} ({one.why})"

@@ -34,7 +34,7 @@ _NAMED: Final = re.compile(r"([\w*][\w*-]*)\s*(?=\()")
 _LISTED: Final = re.compile(r"[\w*][\w*-]*")
 
 
-class Permitted(msgspec.Struct, frozen=True):
+class PlacedRule(msgspec.Struct, frozen=True):
     """One rule and its place."""
 
     rule: Rule
@@ -55,13 +55,13 @@ class Permitted(msgspec.Struct, frozen=True):
         return f"permissions.{self.kind} `{self.text or self.rule}` ({self.place}){why}"
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+class PendingRules(msgspec.Struct, frozen=True, kw_only=True):
     """The allow rules of one file of a project that wait for approval. They are approved together."""
 
     file: str
     layer: Layer
     folder: str
-    rules: tuple[Permitted, ...]
+    rules: tuple[PlacedRule, ...]
     hash: str  # the key of their approval
     before: tuple[str, ...] | None = None  # the rules that were approved last, if the file has more now
 
@@ -74,12 +74,12 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """The rules of all files. The lists contain only rules in force, those of the most trusted layer first."""
 
-    allow: tuple[Permitted, ...] = ()
-    ask: tuple[Permitted, ...] = ()
-    deny: tuple[Permitted, ...] = ()
+    allow: tuple[PlacedRule, ...] = ()
+    ask: tuple[PlacedRule, ...] = ()
+    deny: tuple[PlacedRule, ...] = ()
     mode: str = "default"  # the mode to start in, unless the caller chooses another
     bypass_disabled: bool = False  # the mode bypassPermissions is refused
-    pending: tuple[Waiting, ...] = ()
+    pending: tuple[PendingRules, ...] = ()
     problems: tuple[Finding, ...] = ()
     fatal: tuple[Finding, ...] = ()  # unreadable rules that may deny or ask: no agent starts until they are fixed
 
@@ -88,8 +88,8 @@ def rules_of(reads: Sequence[FileRead], root: Path, trust: Trust) -> Rules:
     """The permission rules of files, the most trusted first. `root` is the folder of the approvals."""
     files = [_PermissionFile(read) for read in reads]
     approvals = Approvals(root)
-    allow: list[Permitted] = []
-    pending: list[Waiting] = []
+    allow: list[PlacedRule] = []
+    pending: list[PendingRules] = []
     for file in files:
         waiting = None if trust == "all" else _waiting(file, approvals if trust == "approved" else None)
         if waiting is None:
@@ -120,7 +120,7 @@ def naming_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
     return tuple(rule for rule in rules if rule.is_naming)
 
 
-def waiting_now(waiting: Waiting) -> str:
+def waiting_now(waiting: PendingRules) -> str:
     """The hash of the allow rules that the file has now. It differs from `waiting.hash` after a change."""
     from billhook.config.shapes import read_file
 
@@ -128,7 +128,7 @@ def waiting_now(waiting: Waiting) -> str:
     return rules_hash(waiting.file, _texts(now.rules["allow"]))
 
 
-def approval_of_rules(waiting: Waiting) -> Approval:
+def approval_of_rules(waiting: PendingRules) -> Approval:
     """The record that approves exactly these rules."""
     from datetime import UTC, datetime
 
@@ -164,11 +164,11 @@ def rules_hash(file: str, rules: Sequence[str]) -> str:
     return hashlib.sha256(json.dumps(covered, sort_keys=True).encode("ascii")).hexdigest()
 
 
-def _texts(rules: Iterable[Permitted]) -> tuple[str, ...]:
+def _texts(rules: Iterable[PlacedRule]) -> tuple[str, ...]:
     return tuple(sorted({str(one.rule) for one in rules}))
 
 
-def _waiting(file: "_PermissionFile", approvals: Approvals | None) -> Waiting | None:
+def _waiting(file: "_PermissionFile", approvals: Approvals | None) -> PendingRules | None:
     """The allow rules of a file, unless an approved list contains all of them: removing rules only tightens."""
     rules, source = file.rules["allow"], file.source
     if not rules or not needs_consent(source.layer):
@@ -177,7 +177,7 @@ def _waiting(file: "_PermissionFile", approvals: Approvals | None) -> Waiting | 
     known = [] if approvals is None else [one for one in approvals.of_file(source.path) if not one.of_hook]
     if any(set(now) <= set(approved_rules(one)) for one in known):
         return None
-    return Waiting(
+    return PendingRules(
         file=source.path,
         layer=source.layer,
         folder=source.folder,
@@ -210,7 +210,7 @@ class _PermissionFile:
 
     def __init__(self, read: FileRead) -> None:
         self.source = read.source
-        self.rules: dict[Kind, list[Permitted]] = {kind: [] for kind in KINDS}
+        self.rules: dict[Kind, list[PlacedRule]] = {kind: [] for kind in KINDS}
         self.mode = ""
         self.mode_node: Node | None = None
         self.bypass_disabled = False
@@ -295,10 +295,10 @@ class _PermissionFile:
         self._find("BH208", message, node, error.hint, fatal=not names)
         self.rules["ask"] += [self._permitted(Rule(name), kind, node, unread=True) for name in names]
 
-    def _permitted(self, rule: Rule, kind: Kind, node: Node, *, unread: bool = False) -> Permitted:
+    def _permitted(self, rule: Rule, kind: Kind, node: Node, *, unread: bool = False) -> PlacedRule:
         path, layer, folder = self.source.path, self.source.layer, self.source.folder
         place, text = f"{shown_path(path, folder)}:{node.line}", one_line(str(node.value), _LONGEST_TEXT)
-        return Permitted(rule, layer, place, folder, kind, text, unread, path, node.line, node.column)
+        return PlacedRule(rule, layer, place, folder, kind, text, unread, path, node.line, node.column)
 
 
 def named_tools(text: str) -> list[str]:

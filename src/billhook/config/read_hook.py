@@ -14,13 +14,13 @@ from billhook.config.declaration import (
     Action,
     AnswerKind,
     Exec,
+    FixedAnswer,
     Mask,
     NotYet,
     PathGlobs,
     Python,
     Rewrite,
     RunAction,
-    Say,
     Url,
 )
 from billhook.config.nodes import FieldNodes, Node
@@ -186,8 +186,8 @@ def _say(entry: "EntryReader", decision: "AnswerKind") -> Action | None:
     if decision in _SOURCES and isinstance(node.value, FieldNodes):
         return _said_by(entry, decision, node.value, limit)
     if decision not in _NEEDS_TEXT and node.value is True:  # `deny: true`: no reason is given
-        return Say(decision, "")
-    return None if (text := _filled(entry, decision)) is None else Say(decision, text, limit=limit)
+        return FixedAnswer(decision, "")
+    return None if (text := _filled(entry, decision)) is None else FixedAnswer(decision, text, limit=limit)
 
 
 def _said_by(entry: "EntryReader", decision: "AnswerKind", fields: FieldNodes, limit: int) -> Action | None:
@@ -212,7 +212,7 @@ def _said_by(entry: "EntryReader", decision: "AnswerKind", fields: FieldNodes, l
         return None
     said = {name: str(given.get(name, "")) for name in ("text", "file", "command")}
     _check_shell_text(entry, said["command"], entry.seen[decision])
-    return Say(decision, **said, limit=given.get("limit", limit))
+    return FixedAnswer(decision, **said, limit=given.get("limit", limit))
 
 
 def _rewrite(entry: "EntryReader") -> Action | None:
@@ -344,12 +344,29 @@ def cooldown(entry: "EntryReader") -> float:
     node = entry.seen.get("cooldown")
     if node is None or node.value is None:
         return 0.0
-    read = _TIME.fullmatch(str(node.value).lower()) if not isinstance(node.value, bool) else None
-    if read is None or read[2] not in _UNITS or not 0 < float(read[1]) < 1e9:
+    seconds = seconds_in(node)
+    if not seconds:
         hint = "for example `cooldown: 30s`, `5m` or `2h`"
         entry.refuse("BH206", f"`cooldown` can't be `{node.value}`", node, hint)
+    return seconds
+
+
+def seconds_in(node: Node) -> float:
+    """A length of time, as in `30s`, `5m` or a number of seconds; 0 for anything else."""
+    read = _TIME.fullmatch(str(node.value).lower()) if not isinstance(node.value, bool) else None
+    if read is None or read[2] not in _UNITS or not 0 < float(read[1]) < 1e9:
         return 0.0
     return float(read[1]) * _UNITS[read[2]]
+
+
+def approve(entry: "EntryReader") -> bool:
+    """`approve: queue`: the hook's asks wait in the queue."""
+    node = entry.seen.get("approve")
+    if node is None or node.value is None:
+        return False
+    if node.value != "queue":
+        entry.refuse("BH206", f"`approve` can't be `{node.value}`", node, "write `approve: queue`, or remove it")
+    return node.value == "queue"
 
 
 def when(entry: "EntryReader") -> Tests:

@@ -38,6 +38,7 @@ class Parameter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     about: str
     shell: bool = False  # its value is a shell command, not one word of a command
     tested: bool = True  # the recipe's tests are valid for every value; else only for the default
+    default_needs: str = ""  # a file without which the default can't work
 
     def read(self, name: str, text: str) -> Any:
         """The value of a command line argument, of the same type as the default. Raises UsageError."""
@@ -71,6 +72,13 @@ class Recipe(msgspec.Struct, frozen=True):
         return {
             name: one.read(name, given[name]) if name in given else one.default for name, one in self.parameters.items()
         }
+
+    def check_defaults(self, given: Mapping[str, str], project: Path) -> None:
+        """Raises UsageError if a parameter must be set, because its default does not work in this project."""
+        for name, one in self.parameters.items():
+            if one.default_needs and name not in given and not (project / one.default_needs).exists():
+                message = f"this project has no {one.default_needs}, so `{one.default}` can't work"
+                raise UsageError(message, hint=f"set the {name}: --set {name}='...' ({one.about})")
 
     def sections(self, given: Mapping[str, str]) -> dict[str, str]:
         """The text for each section of a hooks.yaml; the first begins with the command that added it."""

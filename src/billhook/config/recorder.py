@@ -88,7 +88,7 @@ def _lost(name: str, write: Callable[[], Written]) -> tuple[str, ...]:
 # The session of an event:
 
 
-class Knowing(msgspec.Struct, frozen=True):
+class SessionLookup(msgspec.Struct, frozen=True):
     """Looks up the session of an event."""
 
     state: FileState
@@ -96,14 +96,14 @@ class Knowing(msgspec.Struct, frozen=True):
     names: bool  # whether sessions have names
     turns: bool  # whether turns are tracked
 
-    def __call__(self, event: Event) -> "Looked":
-        return Looked(self, event.session_id)
+    def __call__(self, event: Event) -> "LazySession":
+        return LazySession(self, event.session_id)
 
 
-class Looked:
+class LazySession:
     """One session, looked up on first use. Never raises: if state can't be read, the built-ins report it."""
 
-    def __init__(self, knowing: Knowing, session_id: str) -> None:
+    def __init__(self, knowing: SessionLookup, session_id: str) -> None:
         self.knowing, self.session_id = knowing, session_id
         self._known: dict[Callable[[], str], str] = {}
 
@@ -304,7 +304,7 @@ class Recording:
             for name, why in considered.items()
             if name not in asked
         }
-        found |= {hook.name: unmatched for hook in own if hook.name not in asked and hook.wants(verdict.event)}
+        found |= {hook.name: unmatched for hook in own if hook.name not in asked and hook.handles(verdict.event)}
         for name, outcome in asked.items():
             if outcome.status is Status.SKIPPED and outcome.source != "built-in":
                 why = outcome.error if outcome.skipped is None else outcome.skipped.recorded
@@ -319,7 +319,7 @@ class Recording:
         considered = {
             entry.shown: _BY_STATE.get(entry.state, SkipReason.NOT_MATCHED)
             for entry in self.config.entries
-            if not entry.declared.switch and entry.declared.wants(event)
+            if not entry.declared.switch and entry.declared.handles(event)
         }
         for name, events in BUILTIN_EVENTS.items():
             if self.config.builtins[name].enabled is False and (not events or event in events):

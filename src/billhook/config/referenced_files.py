@@ -19,7 +19,7 @@ import msgspec
 
 from billhook.config import approval_scope
 from billhook.config.approval_scope import MAGIC, Kind, Patterns
-from billhook.config.declaration import Action, Exec, Python, RunAction, Say
+from billhook.config.declaration import Action, Exec, FixedAnswer, Python, RunAction
 from billhook.config.sources import MAX_KEPT, FileSnapshot
 from billhook.core import client_env
 from billhook.effects import programs, script, shell
@@ -159,7 +159,7 @@ def named(action: Action | None, folder: str, look: FileSnapshot) -> References:
     they do not exist (yet). Never raises and runs nothing; reads a limited number of regular files."""
     scan = _FileScan(os.path.abspath(folder), look)
     match action:
-        case RunAction(text) | Say(command=text):
+        case RunAction(text) | FixedAnswer(command=text):
             scan.text(text)
         case Exec(argv):
             scan.text(" ".join("'" + word.replace("'", "'\"'\"'") + "'" for word in argv))
@@ -606,7 +606,7 @@ class _FileScan:
     def variables(self, commands: tuple[shell.SimpleCommand, ...]) -> None:
         """`PYTHONPATH=lib`, `BASH_ENV=x.sh`: variables with files or folders that a program loads."""
         for command in commands:
-            for name, _, value in (word.partition("=") for word in programs.said(command)):
+            for name, _, value in (word.partition("=") for word in programs.variable_words(command)):
                 if name == "PYTHONPATH":
                     paths = [path for entry in value.split(":") for path in self.paths(entry or ".", (self.folder,))]
                     self.add_roots(*filter(self.inside, paths))
@@ -753,7 +753,7 @@ def _assigned(commands: tuple[shell.SimpleCommand, ...]) -> dict[str, str]:
     """The variables with exactly one known value."""
     values: dict[str, set[str]] = {}
     for command in commands:
-        for name, equals, value in (word.partition("=") for word in programs.said(command)):
+        for name, equals, value in (word.partition("=") for word in programs.variable_words(command)):
             if equals:
                 values.setdefault(name.rstrip("+"), set()).add("" if name.endswith("+") else value)
     return {

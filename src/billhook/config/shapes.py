@@ -41,7 +41,7 @@ _DIALECT_OF: Final[dict[Shape, str]] = {
     "yaml": "claude",
 }
 OWN_KEYS: Final = (
-    *("hooks", "builtins", "guard", "permissions", "settings"),
+    *("hooks", "builtins", "guard", "permissions", "approvals", "settings"),
     *("parallelExecution", "warm", "dialect", "timeout", "version", "tests"),
 )
 SWITCHES: Final = ("disableAllHooks", "allowedHttpHookUrls", "httpHookAllowedEnvVars")
@@ -58,7 +58,7 @@ def read_file(file: str, layer: Layer, folder: str, text: bytes | None = None) -
         text = sources.read_bytes(file, largest) if text is None else text
     except (OSError, ValueError) as error:
         finding = _not_opened(file, error)
-        return FileRead(source=source, findings=(finding,), readable=False, says_gate=True, lost_permissions=True)
+        return FileRead(source=source, findings=(finding,), readable=False, mentions_gate=True, lost_permissions=True)
     values = read_text(text, file, largest)
     read = shape(values, source)
     lost = not read.readable or any(finding.code in _LOSSES for finding in read.findings)
@@ -67,7 +67,7 @@ def read_file(file: str, layer: Layer, folder: str, text: bytes | None = None) -
     permissions = len(text) > largest or b"permissions" in text.replace(b"\0", b"")  # UTF-16 has zeros in between
     # whether the text mentions gates more often than the part that could be read
     lost_gate = len(GATE_WORDS.findall(text)) > (0 if values.node is None else values.node.gate_words)
-    return replace(read, says_gate=read.says_gate or lost_gate, lost_permissions=permissions)
+    return replace(read, mentions_gate=read.mentions_gate or lost_gate, lost_permissions=permissions)
 
 
 def _not_opened(file: str, error: OSError | ValueError) -> Finding:
@@ -129,7 +129,7 @@ class _ShapeReader:
             self.find("BH203", message, self.node, "begin with `hooks:`")
             # in a project such a file may belong to another program
             gate = self.node.gate_words > 0 and not needs_consent(self.source.layer)
-            return FileRead(source=self.source, findings=tuple(self.findings), readable=False, says_gate=gate)
+            return FileRead(source=self.source, findings=tuple(self.findings), readable=False, mentions_gate=gate)
         self._take_top(self.node.value)
         self.where = self._for_all()
         self._check_tests()
@@ -145,10 +145,11 @@ class _ShapeReader:
             builtins=tuple(self._builtins()),
             allowed_urls=self._texts("allowedHttpHookUrls"),
             allowed_header_env=self._texts("httpHookAllowedEnvVars"),
+            approvals=self.top.get("approvals") if self.native else None,
             permissions=tuple(self.permissions),
             places={key: (node.line, node.column) for key, node in self.top.items()},
             variables=self.variables,
-            says_gate=self.lost_gate,
+            mentions_gate=self.lost_gate,
             readable=not self.damaged,
             findings=tuple(self.findings),  # last: all of the above may add findings
         )

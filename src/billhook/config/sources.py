@@ -411,13 +411,14 @@ class FileRead(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
     readable: bool = True
     variables: frozenset[str] = frozenset()  # variables that the file's `env` sets for every hook of an agent
-    says_gate: bool = False  # the unreadable part seems to contain a gate
+    mentions_gate: bool = False  # the unreadable part seems to contain a gate
     parallel: bool | None = None
     warm: bool | None = None
     disable_all: bool = False
     builtins: tuple[Builtin, ...] = ()
     allowed_urls: tuple[str, ...] | None = None
     allowed_header_env: tuple[str, ...] | None = None
+    approvals: Node | None = None  # `approvals:`, read by `approval_settings.py`
     permissions: tuple[tuple[Node, Node], ...] = ()
     """Every `permissions` of the file, also misspelt ones, as nodes: `permissions.py` reads them."""
     lost_permissions: bool = False  # the unreadable part may contain permission rules

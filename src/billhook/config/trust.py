@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from billhook.config import approval_scope
     from billhook.config.approval_scope import Kind
     from billhook.config.config import Config, Entry
-    from billhook.config.permissions import Waiting
+    from billhook.config.permissions import PendingRules
 else:
     json = later("json")
     approval_scope = later("billhook.config.approval_scope")
@@ -101,6 +101,7 @@ def definition(declared: Declared) -> dict[str, Any]:
         **({"always": True} if declared.always else {}),
         **({"shadow": True} if declared.shadow else {}),
         **({} if declared.warm else {"warm": False}),
+        **({"approve": "queue"} if declared.approve else {}),
         **({} if declared.enabled else {"enabled": False}),
     }
 
@@ -400,13 +401,13 @@ def _plain(value: Any) -> Any:
 
 
 Trust = Literal["approved", "all", "none"]
-Standing = Literal["own", "approved", "new", "changed"]
+ApprovalState = Literal["own", "approved", "new", "changed"]
 
 
 class Consent(msgspec.Struct, frozen=True, dict=True):
     """Whether one declared hook is approved."""
 
-    standing: Standing
+    standing: ApprovalState
     """`own`: from a file of the user; `new`: never approved; `changed`: approved once, and changed since."""
     loaded: Fingerprint | None = None
     """The hook and its files when it was loaded; None if no hook with that definition was ever approved."""
@@ -520,7 +521,7 @@ def what_changed(declared: Declared, consent: Consent) -> str:
     return f"{', '.join(parts) or 'it'} {'have' if len(parts) > 1 else 'has'}"
 
 
-class Consented(msgspec.Struct, frozen=True):
+class ApprovedHook(msgspec.Struct, frozen=True):
     """A handler whose files are checked before each call: if they changed since it was loaded, it does not run."""
 
     run: Callable[[Context], Awaitable[Reply]]
@@ -567,7 +568,7 @@ def approve_entry(entry: "Entry", root: str | os.PathLike[str], how: str = "") -
     return _add(approval_of(entry.declared, now, before.hash if before else ""), root, how)
 
 
-def approve_rules(waiting: "Waiting", root: str | os.PathLike[str], how: str = "") -> Approval:
+def approve_rules(waiting: "PendingRules", root: str | os.PathLike[str], how: str = "") -> Approval:
     """Approve the allow rules of one file as they were loaded. Raises ChangedError if they have changed since."""
     from billhook.config.permissions import approval_of_rules, waiting_now
 

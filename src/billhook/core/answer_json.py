@@ -12,7 +12,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from billhook.core import answer_schema as schema
-from billhook.core.answer_schema import ACTIONS, CHECKS, EXTRAS, HEARD, UNIVERSAL, block_on, specific_fields
+from billhook.core.answer_schema import ACTIONS, CHECKS, EXTRAS, SUPPORTED_FIELDS, UNIVERSAL, block_on, specific_fields
 from billhook.core.answers import Answer, Decision, Reply, Status
 from billhook.core.dialect_traits import Meanings
 from billhook.core.events import Block, Event
@@ -144,7 +144,7 @@ def _read(event: Event, output: Mapping[str, Any], meanings: Meanings) -> Reply:
         promise = Answer(background=wait / meanings.async_per_second if wait else True)
     elif wait is not None:
         lost.append("`asyncTimeout` without `async` has no effect")
-    heard = None if meanings.hears_all else HEARD.get(event.hook_event_name)
+    heard = None if meanings.hears_all else SUPPORTED_FIELDS.get(event.hook_event_name)
     if heard is not None:
         lost += [f"`{name}` has no effect on {event.hook_event_name}" for name in fields if name not in heard]
         fields = {name: value for name, value in fields.items() if name in heard}
@@ -492,7 +492,7 @@ class _Writer:
     def finished(self) -> tuple[dict[str, Any], list[str]]:
         if self.inside:
             self.output["hookSpecificOutput"] = {"hookEventName": self.name, **self.inside}
-        heard = None if self.meanings.hears_all else HEARD.get(self.name)
+        heard = None if self.meanings.hears_all else SUPPORTED_FIELDS.get(self.name)
         if heard is not None:
             self.lost += [f"`{name}` has no effect on {self.name}" for name in self.output if name not in heard]
             self.output = {name: value for name, value in self.output.items() if name in heard}

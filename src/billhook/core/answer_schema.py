@@ -66,7 +66,7 @@ SPECIFIC: dict[str, dict[str, str]] = {
 }
 """The fields in `hookSpecificOutput`, by event; the other events take `additionalContext` or nothing."""
 
-HEARD: dict[str, frozenset[str]] = {
+SUPPORTED_FIELDS: dict[str, frozenset[str]] = {
     "SessionEnd": frozenset(),
     "PostCompact": frozenset(),
     "InstructionsLoaded": frozenset(),

@@ -349,7 +349,7 @@ class Outcome(msgspec.Struct, frozen=True):
         }
 
 
-class AskedHook(Protocol):
+class HookIdentity(Protocol):
     """The hook that a raw outcome is about."""
 
     @property
@@ -360,7 +360,7 @@ class AskedHook(Protocol):
     def dialect(self) -> str: ...
 
 
-RawOutcome = Outcome | tuple[AskedHook, float, float]
+RawOutcome = Outcome | tuple[HookIdentity, float, float]
 """What happened when a hook ran; (hook, began, ended) for an empty answer.
 
 Most answers are empty; their outcomes are made when they are read.

@@ -80,7 +80,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
         loop.close()
 
 
-def run_aside(coroutine: Coroutine[Any, Any, T]) -> T:
+def run_in_thread(coroutine: Coroutine[Any, Any, T]) -> T:
     """`run` in a new thread, for code that a running loop calls and that must not return before the end."""
     from concurrent.futures import Future
 

@@ -83,6 +83,7 @@ class Batch(msgspec.Struct):
     calls: list[bytes] = []  # the parts of a request: of the hook that runs now, and of those after it
     next: "Callable[[Context], Awaitable[Reply | None]] | None" = None
     """Returns the reply of the next hook that was sent; None if it was not started. Set while there are such hooks."""
+    seconds: float = 0.0  # how long the hook of the last reply ran: it may have begun before its reply was awaited
 
 
 class Context(msgspec.Struct):
@@ -306,7 +307,7 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
         """It listens for PostToolUse, and also gets the events of failed tools."""
         return _hears_failures(self.events, self.dialect)
 
-    def wants(self, event: str) -> bool:
+    def handles(self, event: str) -> bool:
         """Whether it listens for events of this name."""
         return listens(self.events, self.dialect, event)
 
@@ -325,7 +326,7 @@ def _hears_failures(events: Sequence[str], dialect: str) -> bool:
 _AFTER, _FAILED = "PostToolUse", "PostToolUseFailure"
 
 
-class ToldOfFailures(msgspec.Struct, frozen=True):
+class FailedToolHandler(msgspec.Struct, frozen=True):
     """A handler that gets a failed tool as PostToolUse, with the error flag set."""
 
     run: Handler

@@ -11,7 +11,7 @@ import msgspec
 from billhook.core import client_env, tools
 from billhook.core.events import Event
 from billhook.effects import gitstate
-from billhook.effects.effect import UNKNOWN, Command, Effect, Kind
+from billhook.effects.effect import UNKNOWN, Command, Effect, Kind, Weight
 from billhook.effects.families.databases import effects_of_sql
 from billhook.effects.families.system import persist_place
 from billhook.effects.interpret import Interpreter
@@ -28,6 +28,7 @@ _DANGEROUS = re.compile(
 )
 """Programs whose presence in a line that can't be read is reason enough to ask."""
 
+_UNREAD: Final = "a part of it can't be read"
 _ASSIGNED = re.compile(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=", re.M)
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)[}:#%/^,-](?!\+))")  # `${X:+set}` prints no value
 
@@ -133,13 +134,14 @@ def _of_input(said: ToolInput, world: World) -> Analysis:
         interpreter.effects += call.on_path(
             kind, path, recursive=below, itself=kind == "delete", weight="light" if moved else None
         )
-        if kind == "read" and is_secret_file(call.paths(path)[0]):
+        if kind == "read" and said.shows and is_secret_file(call.paths(path)[0]):
             interpreter.effects += call.on_path("read-secret", path, weight="normal")
     for code in said.code:
         from billhook.effects.families.code import effects_of_code  # most calls hold no code
+        from billhook.effects.families.python_code import UNPARSED
 
         effects, lines, understood = effects_of_code("python", code, call, ())
-        interpreter.effects += effects
+        interpreter.effects += [each for each in effects if each.why != UNPARSED]  # it may be no Python at all
         interpreter.code += [] if understood else [code]
         for line in lines:
             interpreter.run_line(line, world.cwd, (said.tool,))
@@ -150,13 +152,19 @@ def _of_input(said: ToolInput, world: World) -> Analysis:
     return _finished(interpreter, world, tuple(said.named))
 
 
+def _add_unread(interpreter: Interpreter, world: World) -> None:
+    """What was not read may do anything. The guard asks if it is over a limit, or names a dangerous program."""
+    if not interpreter.why and any(map(_DANGEROUS.search, interpreter.texts[:1])):
+        interpreter.why = _UNREAD
+    weight: Weight = "normal" if interpreter.why else "light"
+    begin = " ".join(interpreter.texts[0][:_LONGEST_CAUSE].split()) if interpreter.texts else ""
+    whole = Command("", cwd=world.cwd, text=begin)
+    interpreter.add(whole, "run-opaque", "", weight=weight, certain=False, why=interpreter.why or _UNREAD)
+
+
 def _finished(interpreter: Interpreter, world: World, named: tuple[str, ...] = ()) -> Analysis:
-    if not interpreter.complete and not interpreter.why and any(map(_DANGEROUS.search, interpreter.texts[:1])):
-        interpreter.why = "a part of it can't be read"
-    if interpreter.why:  # what was not read may do anything
-        begin = " ".join(interpreter.texts[0][:_LONGEST_CAUSE].split()) if interpreter.texts else ""
-        whole = Command("", cwd=world.cwd, text=begin)
-        interpreter.add(whole, "run-opaque", "", certain=False, why=interpreter.why)
+    if interpreter.why or not interpreter.complete:
+        _add_unread(interpreter, world)
     interpreter.effects += _shown_secrets(interpreter)
     found = [each for effect in interpreter.effects for each in _also(effect, world)]
     return Analysis(

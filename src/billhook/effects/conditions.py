@@ -21,7 +21,7 @@ class HasEffect(msgspec.Struct, frozen=True):
 
     def __call__(self, ctx: object) -> bool:
         """Whether `ctx.event` has such an effect; an event without a tool has none."""
-        return any(is_wanted(effect, self.wanted) for effect in effects_in(ctx))
+        return any(has_effect(effect, self.wanted) for effect in effects_in(ctx))
 
 
 class AfterEffect(msgspec.Struct, frozen=True):
@@ -72,7 +72,7 @@ def effects_in(ctx: object) -> tuple[Effect, ...]:
     return found
 
 
-def is_wanted(effect: Effect, wanted: tuple[str, ...]) -> bool:
+def has_effect(effect: Effect, wanted: tuple[str, ...]) -> bool:
     """Whether a list of kinds, and of kinds in a scope, has this effect."""
     return effect.kind in wanted or cell_of(effect) in wanted
 

@@ -6,13 +6,14 @@ Code goes through `run_code`, which judges it by its origin and reads it as far 
 import posixpath
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from billhook.effects import programs, shell
+from billhook.effects import powershell, programs, shell
 from billhook.effects.effect import UNKNOWN, Command
 from billhook.effects.families.reading import listed
 from billhook.effects.line_changes import LARGEST_FILE
@@ -23,6 +24,7 @@ from billhook.effects.run import EMPTY, MOST_FIELDS, NOTHING, UNKNOWN_VALUE, Run
 from billhook.effects.script import ScriptCommand, ScriptRedirect
 from billhook.effects.shell import in_container
 from billhook.effects.table import word_set
+from billhook.effects.words import looked_up
 
 _OBEY_INPUT: Final = word_set("psql mysql mariadb sqlite3 mongosh mongo ed ex gdb lldb")
 _OBEY_WORDS: Final = word_set("-c --command -e --execute -f --file --eval -x")  # which give their commands elsewhere
@@ -227,7 +229,10 @@ def _maybe_shell(command: Command, run: Run, why: str) -> None:
 # code that a command runs: a script, the code behind `python -c`, what an interpreter reads
 
 _AWKS: Final = frozenset({"awk", "gawk", "mawk", "nawk"})
-_POWERSHELLS: Final = frozenset({"pwsh", "powershell"})
+_WINDOWS_SHELLS: Final = frozenset({"pwsh", "powershell", "cmd"})
+_LONGEST_WINDOWS: Final = 24_576
+_RUNS_COMMAND: Final = word_set("-c -command /c /k //c")
+_WINDOWS_VALUES: Final = word_set("-executionpolicy -ep -ex -workingdirectory -wd -windowstyle -w -inputformat")
 JAVASCRIPT: Final = frozenset({"deno", "bun"})
 _MORE_INTERPRETERS: Final = _AWKS | ALSO_INTERPRET.keys()
 _FILTERS: Final = _AWKS | {"bun"}  # interpreters that are filters or runners as well
@@ -235,6 +240,7 @@ _STDIN: Final = frozenset({"", "-", "/dev/stdin"})
 _HELP: Final = frozenset({"--version", "-V", "--help", "-h"})
 _SHELL_HELP: Final = frozenset({"--version", "--help", "-n"})  # -n only checks its syntax
 URL: Final = ("http://", "https://")
+_FIRST_FILES: Final = word_set("--rcfile --init-file")
 _READS_INPUT = re.compile(r"-[a-z]*s[a-z]*")
 _PIPES_TO_SHELL = re.compile(r'\|\s*"(?:/bin/)?(?:ba|da|z)?sh\b')
 _MOST_LINES: Final = 16  # that a program in another language runs
@@ -277,6 +283,8 @@ def run_code(language: str, value: Value, command: Command, run: Run, args: tupl
         return UNKNOWN_VALUE
     if "decoded" in value.origins:
         interpreter.add(command, "run-opaque", command.text, why="the text that it runs is decoded first")
+    if language in _WINDOWS_SHELLS:
+        return _windows(value.text, command, run)
     if language != "shell":
         return _foreign(language, value.text, command, run, args)
     return interpreter.run_text(value.text, run)
@@ -313,6 +321,19 @@ def _foreign(language: str, text: str, command: Command, run: Run, args: tuple[s
     return UNKNOWN_VALUE
 
 
+def _windows(text: str, command: Command, run: Run) -> Value:
+    """Code of PowerShell or cmd.exe: the reasons name its own statements."""
+    interpreter, inner = run.interpreter, run.inside(command.name, fed=run.fed, state=run.state.copy())
+    if len(text) > _LONGEST_WINDOWS:
+        return interpreter.end("the code is too long to be read")
+    printed = []
+    for statement, line in powershell.translated(text):
+        before = len(interpreter.effects)
+        printed.append(interpreter.run_text(line, inner))
+        interpreter.effects[before:] = [replace(each, cause=statement) for each in interpreter.effects[before:]]
+    return joined(printed)
+
+
 def _language(path: str, text: str) -> str:
     """The language of a script by its name or its first line; without either it is one for the shell."""
     if path.endswith((".js", ".mjs", ".cjs")):
@@ -343,6 +364,9 @@ def _shell(command: Command, fields: list[Value], run: Run) -> Value | None:
     if not _SHELL_HELP.isdisjoint(command.args[:1]):
         return EMPTY
     program = _program_of("bash", command.args)
+    first = [word.partition("=")[2] for word in command.assignments if word.startswith(("BASH_ENV=", "ENV="))]
+    for word in first + Options(command.args, _FIRST_FILES).values(*_FIRST_FILES):
+        run_file(word, "shell", command, run.inside(state=run.state.copy()))
     given = fields[len(fields) - len(program.args) :]
     if program.code is not None:
         state = run.state.copy(given[1:])
@@ -427,8 +451,8 @@ class _Program(NamedTuple):
 def _program_of(language: str, args: tuple[str, ...]) -> _Program:
     if language in _AWKS:
         return _awk_program(args)
-    if language in _POWERSHELLS:
-        return _powershell_program(args)
+    if language in _WINDOWS_SHELLS:
+        return _windows_program(args)
     if language in JAVASCRIPT and args[:1] in (("eval",), ("repl",)):
         return _Program(code=" ".join(args[1:2]), args=args[2:])
     is_script = language not in ALSO_INTERPRET or args[:1] == ("run",)
@@ -441,14 +465,19 @@ def _program_of(language: str, args: tuple[str, ...]) -> _Program:
     return _Program(path, code, module, args[at + 1 :])
 
 
-def _powershell_program(args: tuple[str, ...]) -> _Program:
+def _windows_program(args: tuple[str, ...]) -> _Program:
+    skips = False
     for place, word in enumerate(args, 1):
         option = word.lower()
-        if option in ("-c", "-command"):
+        if option in _RUNS_COMMAND:
             return _Program(code=" ".join(args[place:]))
         if option == "-ec" or (len(option) > 1 and "-encodedcommand".startswith(option)):
             text = transformed(("base64", "-d"), "".join(args[place : place + 1])) or UNKNOWN
             return _Program(code=text, decoded=True)
+        if not skips and option[:1] not in "-/":
+            is_file = option.endswith(".ps1")
+            return _Program(path=word, args=args[place:]) if is_file else _Program(code=" ".join(args[place - 1 :]))
+        skips = option in _WINDOWS_VALUES
     return _Program()
 
 
@@ -465,6 +494,12 @@ def _awk_program(args: tuple[str, ...]) -> _Program:
 
 _ASSIGNMENT = re.compile(r"^(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*(?:[:?+]|::)?=[ \t]*(.*)$", re.M)
 _REFERENCE = re.compile(r"\$[({](\w+)[)}]")
+_MAKE_DEFAULTS: Final = {"RM": "rm -f", "MAKE": "make", "SHELL": "/bin/sh", "CURDIR": "$$PWD"}
+_DOLLAR: Final = "\ue000"  # one of the shell's, while those of make are replaced
+_MOST_REFERENCES: Final = 4  # that lead to each other
+_LONGEST_VARIABLE: Final = 256
+_JUST_VALUE = re.compile(r"\{\{\s*(?:(?:env|env_var|home_dir\w*)\()?['\"]?(\w*)['\"]?\)?\s*\}\}")
+_JUST_SHOWS: Final = word_set("-n --dry-run -l --list -s --show --summary --evaluate --dump --check")
 _MAKE_VALUES: Final = word_set("-C --directory -f --file --makefile -E --eval -I --include-dir -o --old-file -W")
 _MAKE_DRY: Final = word_set("-n --dry-run --just-print --recon --help --version")
 _MOST_RULES: Final = 32  # of one makefile
@@ -514,10 +549,10 @@ def _make(command: Command, options: Options, run: Run) -> Iterator[tuple[str, V
     given = dict(word.split("=", 1) for word in options.operands if "=" in word)
     if "SHELL" in given:  # it gets every line as its last word
         yield command.name, Value(given["SHELL"])
-    variables = dict(_ASSIGNMENT.findall(text)) | given
+    variables = _make_variables(text, command, run) | given
     for target in [word for word in options.operands if "=" not in word] or _first_target(text):
         for line in _recipe(text, target, set()):
-            yield target, Value(_for_shell(line, variables))
+            yield f"make {target}", Value(_for_shell(line, variables))
 
 
 def _makefile(options: Options, run: Run) -> Value:
@@ -530,20 +565,38 @@ def _makefile(options: Options, run: Run) -> Value:
     return run.files.contents(run.files.content(posixpath.join(folder, named[0])))
 
 
+def _make_variables(text: str, command: Command, run: Run) -> dict[str, str]:
+    """The variables of a makefile: its own, those of the environment, and empty ones that nothing sets."""
+    used, words = Counter(_REFERENCE.findall(text)), Counter(re.findall(r"\w+", text))
+    inherited = dict(word.split("=", 1) for word in command.assignments)
+    for name in used.keys() - inherited.keys():
+        value = looked_up(name, run)
+        everywhere = words[name] == used[name] and not words["include"] and not words["eval"]
+        if value is not None or (everywhere and not name.isdigit() and name not in run.world.environ):
+            inherited[name] = value.text if value is not None else ""
+    return inherited | _MAKE_DEFAULTS | dict(_ASSIGNMENT.findall(text))
+
+
 def _for_shell(line: str, variables: dict[str, str]) -> str:
     """A line of a recipe as the shell gets it."""
-    line = line.replace("$(shell ", "$$(").replace("$$", "\ue000")
-    return _REFERENCE.sub(lambda found: _make_value(found[1], variables), line).replace("\ue000", "$")
+    line = _with_dollars(line)
+    for _ in range(_MOST_REFERENCES):
+        line = _REFERENCE.sub(lambda found: _make_value(found[1], variables), line)[:LARGEST_FILE]
+    return line.replace(_DOLLAR, "$")
+
+
+def _with_dollars(text: str) -> str:
+    return text.replace("$(shell ", "$$(").replace("$$", _DOLLAR)
+
+
+def _make_value(name: str, variables: dict[str, str]) -> str:
+    value = variables.get(name, UNKNOWN)
+    return _with_dollars(value.strip()) if len(value) <= _LONGEST_VARIABLE else UNKNOWN
 
 
 def _first_target(text: str) -> list[str]:
     found = re.search(r"^([A-Za-z][\w.-]*)[ \t]*:(?!=)", text, re.M)
     return [found[1]] if found else []
-
-
-def _make_value(name: str, variables: dict[str, str]) -> str:
-    value = variables.get(name, UNKNOWN).strip()
-    return value if "$" not in value else UNKNOWN
 
 
 def _recipe(text: str, target: str, done: set[str]) -> Iterator[str]:
@@ -588,11 +641,21 @@ def _script_names(command: Command, options: Options) -> list[str]:
 
 
 def _just(command: Command, run: Run) -> Iterator[tuple[str, Value]]:
+    if not _JUST_SHOWS.isdisjoint(command.args):
+        return
     text = _first_text(("justfile", "Justfile", ".justfile"), run.state.cwd, run)
+    variables = {name: value.strip(" \"'") for name, value in _ASSIGNMENT.findall(text)}
     first = re.search(r"^@?([A-Za-z_][\w-]*)[^\n:=]*:(?!=)", text, re.M)
     default = [first[1]] if first and not command.args else []
     for name in default or [word for word in command.args if not word.startswith("-")][:4]:
         found = re.search(rf"^@?{re.escape(name)}\b[^\n:]*:(?!=)[^\n]*\n((?:[\t ]+[^\n]*\n?|\n)*)", text, re.M)
         for line in found[1].split("\n") if found else ():
             if line.strip():
-                yield f"just {name}", Value(re.sub(r"\{\{[^}]*\}\}", UNKNOWN, line.strip().lstrip("@-")))
+                yield f"just {name}", Value(_just_line(line.strip().lstrip("@-"), variables))
+
+
+def _just_line(line: str, variables: dict[str, str]) -> str:
+    """A line of a justfile as the shell gets it: `{{x}}`, `{{env('HOME')}}`, `{{home_directory()}}`."""
+    known = {"": "$HOME", "HOME": "$HOME", **variables}
+    line = _JUST_VALUE.sub(lambda found: known.get(found[1], UNKNOWN), line)
+    return re.sub(r"\{\{[^}]*\}\}", UNKNOWN, line)

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from billhook.core import client_env
+from billhook.effects.effect import UNKNOWN
 from billhook.effects.places import has_pattern, inside, upwards
 
 _GENERATED = """
@@ -40,6 +41,7 @@ _STAGED: Final = (
     "diff-index", "--cached", "--name-only", "-z", "--diff-filter=u", "--no-renames", "--no-ext-diff",
     "--ita-invisible-in-index", "--ignore-submodules=all",
 )  # fmt: skip
+_KEEP: Final = ("refs/heads/", "refs/remotes/", "refs/tags/")
 _UNTRACKED: Final = ("ls-files", "--others", "-z", *(f"--exclude={name}/" for name in sorted(GENERATED)))
 _COLLAPSED: Final = (*_UNTRACKED, "--directory", "--no-empty-directory")  # an untracked folder counts as one
 
@@ -52,6 +54,15 @@ class Work(msgspec.Struct):
     untracked: list[str]
     certain: bool = True
     why: str = ""
+
+    def below(self, names: Sequence[str]) -> "Work":
+        """The part of it in some files, folders or patterns."""
+        modified, staged, untracked = (
+            [each for each in kind if has_effect(each, names)] for kind in (self.modified, self.staged, self.untracked)
+        )
+        more = max(map(len, (self.modified, self.staged, self.untracked))) >= MOST_NAMES
+        why = self.why or ("there are too many changes" if more else "")
+        return Work(modified, staged, untracked, self.certain and not more, why)
 
     def doubt(self, error: BaseException) -> None:
         why = str(error) if isinstance(error, UnreadableError) else "the repository can't be read"
@@ -154,6 +165,11 @@ def _opened(root: str) -> Repository:
     return Repository(found[1])
 
 
+def has_effect(name: str, names: Sequence[str]) -> bool:
+    """Whether a name is one of these files, in one of these folders, or matches one of these patterns."""
+    return any(inside(name, [each]) or (has_pattern(each) and fnmatch.fnmatchcase(name, each)) for each in names)
+
+
 class _Look:
     """One look at a worktree, limited to those names in it, or at the whole of it."""
 
@@ -172,9 +188,7 @@ class _Look:
         return index.modified(self._is_wanted, modes=self.repo.settings.get("core.filemode") != "false")
 
     def _is_wanted(self, name: str) -> bool:
-        return not self.names or any(
-            inside(name, [each]) or (has_pattern(each) and fnmatch.fnmatchcase(name, each)) for each in self.names
-        )
+        return not self.names or has_effect(name, self.names)
 
     def staged(self) -> Iterator[str]:
         return self._git(*_STAGED, self.repo.head())
@@ -198,7 +212,7 @@ class _Look:
         return filter(None, listed.split("\0"))
 
 
-def _relative(root: str, paths: Sequence[str]) -> list[str]:
+def relative(root: str, paths: Sequence[str]) -> list[str]:
     """The paths in the worktree as names, "" for its root."""
     bases = (root, os.path.realpath(root))
     return [path[len(base) :].strip("/") for path in paths for base in bases if inside(path, [base])]
@@ -218,7 +232,7 @@ def uncommitted(
     `ignored` adds what git ignores to the untracked files, but never what is generated; `only_ignored` leaves it alone.
     """
     work, end = Work([], [], []), time.monotonic() + deadline_ms / 1000
-    names = _relative(root, paths)
+    names = relative(root, paths)
     if paths and not names:
         return work
     try:
@@ -268,6 +282,20 @@ def has_stash(root: str) -> bool:
         return _opened(root).has_ref("refs/stash")
     except BROKEN:
         return repository(root) is not None
+
+
+def is_kept(root: str, branch: str) -> bool:
+    """Whether other branches or tags have all commits of a branch; also where there is no such branch."""
+    ref = f"refs/heads/{branch}"
+    if UNKNOWN in branch or has_pattern(branch):
+        return False
+    try:
+        if not run_git(root, "for-each-ref", "--format=x", ref):
+            return True
+        found = run_git(root, "for-each-ref", "--count=2", "--format=%(refname)", "--contains", ref, *_KEEP)
+    except UnreadableError:
+        return False
+    return found.split() != [ref]
 
 
 def submodules(root: str) -> list[str]:
@@ -378,13 +406,13 @@ class Index:
         self.written = os.stat(path).st_mtime_ns if self.data is not None else 0
         self.folders = {"": True}
 
-    def modified(self, is_wanted: Callable[[str], bool], *, modes: bool) -> Iterator[str]:
+    def modified(self, has_effect: Callable[[str], bool], *, modes: bool) -> Iterator[str]:
         """The files that are not as they were staged, or in conflict. `modes`: it matters which are executable."""
         last = ""  # a file with conflicts has up to three entries
         for entry in self._entries():
             more = entry.more if entry.flags & _EXTENDED else 0
             spared = entry.flags & _ASSUMED or more & _SKIPPED or entry.mode in (_SUBMODULE, _FOLDER)
-            if spared or entry.name == last or not is_wanted(entry.name):
+            if spared or entry.name == last or not has_effect(entry.name):
                 continue
             if entry.flags & _STAGE or more & _INTENDED or self._differs(entry, modes):
                 last = entry.name

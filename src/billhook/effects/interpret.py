@@ -21,10 +21,18 @@ from billhook.effects.effect import UNKNOWN, Command, Effect, Kind, Scope, Weigh
 from billhook.effects.execution import note_computed, run_inner
 from billhook.effects.families import effects_of_command
 from billhook.effects.families.reading import READS
-from billhook.effects.line_changes import DECLARES, LineFiles, after_saving, builtin_of, note_made, note_saved
+from billhook.effects.line_changes import (
+    DECLARES,
+    LineFiles,
+    after_saving,
+    builtin_of,
+    note_alias,
+    note_made,
+    note_saved,
+)
 from billhook.effects.outputs import output, prints_input, prints_secret
 from billhook.effects.places import NO_FILES, World
-from billhook.effects.programs import SHELLS, WRAPPERS
+from billhook.effects.programs import SHELLS, WRAPPERS, program
 from billhook.effects.run import (
     EMPTY,
     MOST_FIELDS,
@@ -50,6 +58,7 @@ MOST_TOKENS: Final = 10_000  # of all texts together
 MOST_FILE_STEPS: Final = 5_000  # more of them for texts from files
 MOST_FILE_TOKENS: Final = 24_000
 MOST_SHOWN: Final = 8  # commands of a pipeline that are shown
+MOST_REDIRECTIONS: Final = 256  # of one command that are different
 MOST_WORDS: Final = 1_024  # of one command that are different
 _PRINT_ONLY: Final = word_set(": [ break continue date echo exit false ls return sleep test true wait whoami")
 """Commands that run nothing else, and change nothing: most lines of long scripts are such."""
@@ -149,7 +158,8 @@ class Interpreter:
 
     def _record(self, command: Command) -> None:
         if command.shown and command.name in READS and "secret" in command.origins:
-            self.add(command, "read-secret", " ".join(command.args))
+            files = [origin.partition(":")[2] for origin in sorted(command.origins) if ":" in origin]
+            self.add(command, "read-secret", " ".join(filter(is_secret_file, files)) or " ".join(command.args))
         elif command.shown and prints_secret(command.words):
             self.add(command, "read-secret", " ".join(command.words))
         if command.name:
@@ -224,8 +234,8 @@ class Interpreter:
 
     def _connected_shell(self, stages: list[Stage], run: Run) -> None:
         """A shell and a connection in one pipeline."""
-        commands = (stage for stage in stages if isinstance(stage, ScriptCommand) and stage.words)
-        names = {posixpath.basename(command.words[0]) for command in commands}
+        commands = (stage.words for stage in stages if isinstance(stage, ScriptCommand) and stage.words)
+        names = {program(words) for words in commands if words[0] != "openssl" or words[1:2] == ("s_client",)}
         if names & SHELLS and names & _CONNECTIONS:
             whole = Command("|".join(sorted(names)), cwd=run.state.cwd, via=run.via, text="a shell and a connection")
             self.add(whole, "remote-shell", "", scope="remote")
@@ -350,6 +360,8 @@ class Interpreter:
             return self._aliased(words, run)
         if first in run.state.functions and not run.only_programs:
             return self._function(first, words[1:], run)
+        if alias := run.state.aliases.get(" ".join(word.text for word in words[:2])) if first == "git" else None:
+            words = [words[0], Value("-c"), Value(f"alias.{words[1].text}={alias}"), *words[1:]]
         command = self._expanded(words, run, streams, assignments, line)
         before = len(self.effects)
         self._record(command)
@@ -357,6 +369,7 @@ class Interpreter:
             self.effects[before:] = [after_saving(effect, run) for effect in self.effects[before:]]
         if command.name == "git":
             note_saved(command, run)
+            note_alias(command, run)
         if builtin := builtin_of(command.name, command.words):
             builtin(words, run)
             if command.name in DECLARES:
@@ -373,7 +386,8 @@ class Interpreter:
         self, words: list[Value], run: Run, streams: Redirections | None, assignments: tuple[str, ...], line: str
     ) -> Command:
         first, *args = [word.text for word in words]
-        name = posixpath.basename(first) or first
+        first = self.files.copied(run.path(first)) or first if "/" in first else first
+        name = program((first,)) or first
         origins = NOTHING.union(*(word.origins for word in words[1:]))
         files, fed, state = streams or Redirections(), run.fed, run.state
         return Command(
@@ -388,7 +402,7 @@ class Interpreter:
             tuple(files.writes),
             tuple(files.appends),
             fed.text if fed is not None and fed.known else None,
-            origins | {"secret"} if self.files.holds_secret(args, run) else origins,
+            origins | self.files.named_origins(args, run),
             fed.origins if fed is not None else NOTHING,
             fed is not None,
             run.shown,
@@ -416,7 +430,7 @@ class Interpreter:
 
     def _redirections(self, redirects: Sequence[ScriptRedirect], run: Run) -> Redirections:
         found = Redirections()
-        for redirect in redirects:
+        for redirect in redirects if len(redirects) <= MOST_REDIRECTIONS else self._first(redirects):
             operator = redirect.operator
             if operator in ("<<", "<<-", "<<<"):
                 value = text(redirect.raw, run) if redirect.raw else Value(redirect.body or "")
@@ -433,6 +447,13 @@ class Interpreter:
                 if operator == "<":
                     self._opened(redirect.descriptor, content, found)
         return found
+
+    def _first(self, redirects: Sequence[ScriptRedirect]) -> list[ScriptRedirect]:
+        """Of very many redirections those that differ, within bounds."""
+        found = list({(each.operator, each.target, each.body, each.descriptor): each for each in redirects}.values())
+        if len(found) > MOST_REDIRECTIONS:
+            self.end("it has too many redirections")
+        return found[-MOST_REDIRECTIONS:]
 
     def _opened(self, descriptor: str, value: Value | None, found: Redirections) -> None:
         """What a command reads from a descriptor: standard input, or `/dev/fd/3`."""

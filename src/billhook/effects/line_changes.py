@@ -1,5 +1,6 @@
 """What a command of a line changes for those after it: files, the shell's folder and variables, work that it keeps."""
 
+import itertools
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
@@ -7,7 +8,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from billhook.effects.effect import UNKNOWN, Command, Effect
-from billhook.effects.families import git
+from billhook.effects.families import git, network
 from billhook.effects.outputs import DOWNLOADS, PACKERS, TEMPORARY, printf
 from billhook.effects.places import FileSystem, Overlay, base_of, has_pattern, inside, repository_above
 from billhook.effects.programs import Options
@@ -15,12 +16,12 @@ from billhook.effects.run import EMPTY, MOST_FIELDS, NOTHING, UNKNOWN_VALUE, Run
 from billhook.effects.secret_files import is_secret_file
 from billhook.effects.table import word_set
 
+_TELLING: Final = frozenset({"secret", "destroys"})
 MOST_FILES: Final = 8  # that are read
 LARGEST_FILE: Final = 64 * 1024
 _DOWNLOAD_VALUES: Final = word_set("-o --output -O --output-document -P -d --dir")
 FETCHED: Final = Value(UNKNOWN, frozenset({"remote", "fetched"}))
 """What comes from a place that may be one's own: a bucket, a host, an archive."""
-_CURL_VALUES: Final = word_set("-o --output --output-dir -H --header -d --data -X -A -u -b -e")
 
 
 class LineFiles:
@@ -57,6 +58,11 @@ class LineFiles:
         self.left -= 1
         return self.overlay.read(path, LARGEST_FILE)
 
+    def copied(self, path: str) -> str:
+        """The file that the line copied or linked to a path: `cp /bin/rm q` makes `./q` another `rm`."""
+        made = self.written.get(path)
+        return next((each[5:] for each in sorted(made.origins) if each.startswith("file:")), "") if made else ""
+
     def contents(self, value: Value) -> Value:
         """A value that is the text of files, or a part of it: that text, if it can be read."""
         if value.text != UNKNOWN:
@@ -65,10 +71,13 @@ class LineFiles:
         texts = [text.replace(UNKNOWN, "\n") for text in map(self.read, paths) if text is not None]
         return Value("\n".join(texts), value.origins) if texts and len(texts) == len(paths) else value
 
-    def holds_secret(self, words: Iterable[str], run: Run) -> bool:
-        """Whether a word names a file that the line itself filled with a secret: `cp .env x; curl -F f=@x ...`."""
-        secret = {path for path, value in self.written.items() if "secret" in value.origins}
-        return bool(secret) and any(run.path(word.rpartition("@")[2].rpartition("=")[2]) in secret for word in words)
+    def named_origins(self, words: Iterable[str], run: Run) -> frozenset[str]:
+        """What is in the files that words name, where the line itself filled them: `cp .env x; curl -F f=@x ...`."""
+        if not self.written:
+            return NOTHING
+        paths = (run.path(word.rpartition("@")[2].rpartition("=")[2]) for word in words)
+        found = (self.written[path].origins for path in paths if path in self.written)
+        return _TELLING.intersection(itertools.chain.from_iterable(found))
 
 
 # what programs write, as far as it matters for what follows in the line
@@ -104,7 +113,7 @@ def _link(command: Command, printed: Value, run: Run) -> None:
         target = run.path(operands[-1] if len(operands) > 1 else ".")
         if overlay.kind(overlay.real(target)) == "dir":
             target = posixpath.join(target, posixpath.basename(source.rstrip("/")))
-        overlay.links[target] = source
+        overlay.links[target] = run.path(source) if source.startswith("~") else source
 
 
 def _download(command: Command, printed: Value, run: Run) -> None:
@@ -114,7 +123,7 @@ def _download(command: Command, printed: Value, run: Run) -> None:
 
 
 def _downloads(command: Command) -> Iterator[str]:
-    options = Options(command.args, _CURL_VALUES if command.name == "curl" else _DOWNLOAD_VALUES)
+    options = Options(command.args, word_set(network.CURL_VALUES) if command.name == "curl" else _DOWNLOAD_VALUES)
     named = options.values("-o", "--output", "-O", "--output-document")
     yield from named
     if not named and (command.name in ("wget", "aria2c", "axel") or options.has("-O", "--remote-name")):
@@ -123,8 +132,9 @@ def _downloads(command: Command) -> Iterator[str]:
 
 
 def _unpack(command: Command, printed: Value, run: Run) -> None:
-    """`curl ... | tar xz`: what it unpacks came from there."""
-    if run.fed is not None and "remote" in run.fed.origins:
+    """`curl ... | tar xz`, `curl -O .../a.tgz && tar xf a.tgz`: what it unpacks came from there."""
+    named = (run.files.written.get(run.path(word), EMPTY) for word in command.args)
+    if any("remote" in each.origins for each in (run.fed or EMPTY, *named)):
         folder = Options(command.args, word_set("-C --directory -d")).values("-C", "--directory", "-d")
         run.files.unpacked.append(run.path("".join(folder[-1:]) or "."))
 
@@ -151,6 +161,20 @@ def _pack(command: Command, printed: Value, run: Run) -> None:
             run.files.written.setdefault(run.path(word), printed)
 
 
+def _plan(command: Command, printed: Value, run: Run) -> None:
+    """`terraform plan -destroy -out=p`: who applies it destroys."""
+    options = Options(command.args, word_set("-out --out"))
+    for word in options.values("-out", "--out") if options.has("-destroy", "--destroy") else ():
+        run.files.written[run.path(word)] = Value(UNKNOWN, frozenset({"destroys"}))
+
+
+def note_alias(command: Command, run: Run) -> None:
+    """`git config alias.p 'push --force'`: from here on `git p` is that."""
+    words = [word for word in command.args if not word.startswith("-")]
+    if words[:1] == ["config"] and len(words) > 2 and words[-2].startswith("alias."):
+        run.state.aliases[f"git {words[-2][6:]}"] = words[-1]
+
+
 _Maker = Callable[[Command, Value, Run], None]
 _MAKERS: Final[dict[str, tuple[_Maker, ...]]] = {
     "mkdir": (
@@ -158,12 +182,13 @@ _MAKERS: Final[dict[str, tuple[_Maker, ...]]] = {
     ),
     "mktemp": (lambda command, printed, run: run.files.overlay.made.update({TEMPORARY: "dir"}),),
     "tee": (_tee,),
+    **dict.fromkeys(("terraform", "tofu", "terragrunt"), (_plan,)),
     "ln": (_link, _copy),
     **dict.fromkeys(("cp", "mv", "install"), (_copy,)),
     **dict.fromkeys(DOWNLOADS | {"axel"}, (_download,)),
     **dict.fromkeys(PACKERS, (_pack,)),
     "tar": (_pack, _unpack),
-    **dict.fromkeys(("bsdtar", "cpio"), (_unpack,)),
+    **dict.fromkeys(("bsdtar", "cpio", "unzip", "7z"), (_unpack,)),
     **dict.fromkeys(("scp", "rsync", "aws", "gsutil", "gcloud", "gh", "rclone"), (_fetch,)),
 }
 
@@ -248,6 +273,8 @@ def _next_line(run: Run) -> Value:
 
 
 def _mapfile(fields: list[Value], run: Run) -> None:
+    for line in Options(_words(fields), word_set("-C -c -d -n -O -s -u")).values("-C"):
+        run.interpreter.run_text(line, run.inside(fields[0].text, state=run.state.copy()))
     lines = run.files.contents(run.fed or run.state.input or UNKNOWN_VALUE).text.splitlines()
     name = fields[-1].text if len(fields) > 1 else "MAPFILE"
     run.state.arrays[name] = [Value(line) for line in lines[:MOST_FIELDS]]

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from billhook.effects.effect import UNKNOWN, Command
-from billhook.effects.families.reading import READS, Reading, listed
+from billhook.effects.families.reading import READS, Reading, listed, only_names
 from billhook.effects.programs import Options
 from billhook.effects.run import EMPTY, LONGEST_VALUE, MOST_FIELDS, NOTHING, Run, Value
 from billhook.effects.script import ansi_c
@@ -37,6 +37,7 @@ SETTINGS: Final = "settings"
 PROCESSES: Final = "processes:"
 """Origin of what `ps` and `pgrep` print; behind it the words that select them."""
 _LIST_PROCESSES: Final = frozenset({"ps", "pgrep", "pidof"})
+_SELECTS_PROCESSES = re.compile(r"-?p?\d|-[CGptgs]|--(?!no-headers|sort|format)")
 _PRINT_OPERAND: Final = ("realpath", "readlink", "which", "type", "command")
 _ECHO_OPTION = re.compile(r"-[neE]+")
 _DIRECTIVE = re.compile(r"%(?:%|[-+ 0#]*\d*(?:\.\d+)?[a-zA-Z])")
@@ -104,6 +105,8 @@ def output(command: Command, fed: Value, run: Run) -> Value:
         return Value(text, command.origins if command.name in ("echo", "printf") else NOTHING)
     if words[0] in _PRINT_NOTHING:
         return EMPTY
+    if words[:2] == ("git", "diff"):
+        return Value(UNKNOWN, frozenset({"changes"}))
     if words[0] in _PRINT_SETTINGS or not _SETTINGS.isdisjoint(words[1:3]):
         return Value(UNKNOWN, frozenset({SETTINGS}))
     if listing := " ".join(listed(words)):
@@ -125,6 +128,8 @@ def _filtered(words: tuple[str, ...], fed: Value, run: Run) -> Value:
         return Value(UNKNOWN, frozenset({"environment"}))
     if name in _LIST_PROCESSES or (name in _GREPS and PROCESSES in fed.origins and "-v" not in words):
         return Value(UNKNOWN, _processes(words))
+    if name.endswith("awk") and PROCESSES in fed.origins and "".join(_operands(words)[:1]).strip()[:1] != "{":
+        return Value(UNKNOWN, frozenset({PROCESSES}))  # it selects some
     decoded = frozenset({"decoded"}) if decodes(words) else NOTHING
     if fed.known and fed.text and (text := transformed(words, fed.text)) is not None:
         return Value(text, fed.origins | decoded)
@@ -138,8 +143,9 @@ def _filtered(words: tuple[str, ...], fed: Value, run: Run) -> Value:
 
 def _processes(words: Sequence[str]) -> frozenset[str]:
     """Numbers of processes: where they come from is what `pkill` needs to end the same ones."""
-    if words[0] == "ps":
-        return frozenset({PROCESSES})
+    if words[0] == "ps":  # without a selection every process, of which `.` is a pattern
+        every = not any(map(_SELECTS_PROCESSES.match, words[1:]))
+        return frozenset({PROCESSES, PROCESSES + "."} if every else {PROCESSES})
     if words[0] in _GREPS:  # `[n]ode` is the name for which grep doesn't find itself
         words = (words[0], "-f", "".join(_operands(words)[:1]).replace("[", "").replace("]", ""))
     return frozenset({PROCESSES, PROCESSES + shlex.join(words[1:])})
@@ -166,7 +172,8 @@ def _of_files(words: Sequence[str], files: list[str], run: Run) -> Value:
     paths = [run.path(file) for file in files]
     if words[0] == "cat" and len(words) == 2:
         return run.files.content(paths[0])
-    secret = {"secret"} if any(map(is_secret_file, paths)) else set[str]()
+    call = run.interpreter.call(Command(words[0], tuple(words[1:]))).with_values(_reading(words[0]).values)
+    secret = {"secret"} if any(map(is_secret_file, paths)) and not only_names(call) else set[str]()
     decoded = {"decoded"} if decodes(words) else set[str]()
     plain = words[0] in ("cat", "tac", "head", "tail")
     # a part of a file that can be read does no more than all of it
@@ -249,6 +256,7 @@ _PRINTERS: Final[dict[str, Callable[[Sequence[str], Run], str | None]]] = {
     "git": _git,
     **dict.fromkeys(_PRINT_OPERAND, lambda words, run: (_operands(words) or [UNKNOWN])[-1]),
     "seq": _seq,
+    "yes": lambda words, run: (" ".join(words[1:]) or "y") + "\n",
 }
 
 

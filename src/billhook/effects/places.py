@@ -2,6 +2,7 @@
 
 import os
 import posixpath
+import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Protocol
@@ -125,15 +126,23 @@ class Overlay:
 
 
 _SYSTEM: Final = """
-/ /Applications /Library /System /Users /bin /boot /dev /etc /home /lib /lib32 /lib64 /opt /private /proc /root /run
+/ /C: /Applications /Library /System /Users /bin /boot /dev /etc /home /lib /lib32 /lib64 /opt /private /proc /root /run
 /sbin /sys /usr /var
 """
 _TEMPORARY: Final = ("/tmp", "/var/tmp", "/private/tmp", "/private/var/tmp", "/dev/shm", "/var/folders", "/run/user")
+_CACHES: Final = """
+.npm/_cacache .cache/pip .cache/uv .cache/yarn .cache/pypoetry .cache/pre-commit .cache/go-build .gradle/caches
+.cargo/registry/cache Library/Caches/pip Library/Caches/Homebrew
+"""
+"""Folders in a home that programs fill again."""
 _SIGNS: Final = frozenset("*?[")
 _HARMLESS_DEVICES: Final = """
 null zero full random urandom tty pts/ ptmx std fd/ shm/ console tcp/ udp/ cu. dri/ snd/ video input/ kvm net/ log
 fuse usb serial i2c spi gpio kmsg mqueue
 """
+_DISK = re.compile(r"(?:[A-Z]:|[a-z]:(?=[\\/]))(?:[\\/]?(?i:users)[\\/]?([^\\/*?]+)(.*))?", re.DOTALL)
+"""A path of Windows: the user whose home it is in, and the rest."""
+_LONGEST_PATTERN: Final = 512
 LONGEST_PATH: Final = 16_384  # no system opens a longer one
 
 
@@ -154,6 +163,7 @@ class World(msgspec.Struct, frozen=True):
         found |= dict.fromkeys((*_TEMPORARY, *self.temporary), "temp")
         if self.home != "/":
             found[self.home] = "home"
+            found |= {f"{self.home}/{cache}": "temp" for cache in _CACHES.split()}
             # other users' homes are no part of the system
         above_home = self.home + "/"
         for root in self.roots:
@@ -193,8 +203,11 @@ def has_pattern(path: str) -> bool:
 
 def absolute(word: str, cwd: str, world: World) -> str:
     """A word as an absolute path, `.` and `..` resolved; it begins with UNKNOWN where the call doesn't show where."""
-    if len(word) > LONGEST_PATH:
+    if len(word) > LONGEST_PATH or (len(word) > _LONGEST_PATTERN and has_pattern(word)):
         return UNKNOWN
+    if word[1:2] == ":" and (disk := _DISK.match(word)):
+        word = f"{world.home}/{disk[2]}" if disk[1] else f"/{word[0].upper()}:/{word[2:]}"
+        word = word.replace("\\", "/")
     if word.startswith("~"):
         word = _from_home(word, cwd, world)
     elif word.startswith("/proc/self/cwd"):

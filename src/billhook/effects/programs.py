@@ -96,7 +96,7 @@ INTERPRETERS: Final[dict[str, Wrapper]] = {
     "php": Wrapper("dc", ends="-r"),
     **dict.fromkeys(("lua", "luajit", "Rscript", "R", "osascript", "julia", "groovy"), Wrapper("l", ends="-e")),
     "elixir": Wrapper("rS", "require", ends="-e --eval"),
-    **dict.fromkeys(("pwsh", "powershell"), Wrapper(ends="-c -C")),
+    **dict.fromkeys(("pwsh", "powershell", "cmd"), Wrapper(ends="-c -C")),
     **dict.fromkeys(("tsx", "ts-node"), Wrapper("rCPO", "require project", ends="-e --eval --print", later="-p")),
     **dict.fromkeys(("tclsh", ".", "source"), Wrapper()),
 }
@@ -374,11 +374,11 @@ _FIND: Final = frozenset({"-H", "-L", "-P"})
 
 
 def program(words: tuple[str, ...]) -> str:
-    """The command word without its folder."""
-    return words[0].rpartition("/")[2] if words else ""
+    """The command word without its folder, and without the ending that Windows adds."""
+    return words[0].rpartition("/")[2].removesuffix(".exe") if words else ""
 
 
-def said(command: "SimpleCommand") -> tuple[str, ...]:
+def variable_words(command: "SimpleCommand") -> tuple[str, ...]:
     """The words that may set variables: `X=1`, and the arguments of `export` and similar builtins."""
     return (*command.assignments, *command.words[1:]) if program(command.words) in DECLARES else command.assignments
 

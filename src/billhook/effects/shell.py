@@ -484,12 +484,15 @@ def _capsh(command: ScriptCommand) -> InnerCommands:
 _ESCAPES_WORDS: Final = "vi vim nvim view ex less more gdb lldb psql mysql mariadb sqlite3 expect ipython ftp sftp"
 _PROGRAM = re.compile(r"\bPROGRAM\s+'([^']*)'", re.I)
 """What `COPY t FROM PROGRAM '...'` runs, on the machine of the server."""
+_EDITOR = re.compile(r"\b(?:system|systemlist|jobstart|termopen|os\.execute)\(\s*(['\"])(.*)\1")
+"""What `vim -c 'call system("...")'` runs."""
 _ESCAPE = re.compile(r"(?:\+?:?!|\\!|(?:\.?shell|\.system|system|spawn)\s)\s*(.*)", re.DOTALL)
 
 
 def _escapes(command: ScriptCommand) -> InnerCommands:
     """The lines that a program hands to a shell: `vim -c '!...'`, `gdb -ex 'shell ...'`."""
     texts = [found[1] for word in command.words[1:] if (found := _ESCAPE.match(word) or _PROGRAM.search(word))]
+    texts += [found[2] for word in command.words[1:] if (found := _EDITOR.search(word))]
     scripts = _values(command.words[1:], "-c") if program(command.words) == "expect" else []
     return InnerCommands(texts=[*filter(_is_line, scripts)] or texts)
 
@@ -668,6 +671,8 @@ def _outside(word: str, shared: list[tuple[str, str, bool]]) -> str:
         return _ABSOLUTE.sub(lambda found: _outside(found[0], shared), word)
     if not word.startswith("/") or "bin/" in word or word.startswith("/dev/"):
         return word
+    if word.startswith(("/tmp/", "/var/tmp/")):
+        return f"/tmp{_INSIDE}{word}"
     return (UNKNOWN if "billhook" in word else _INSIDE) + word  # other folders may be shared that the line doesn't name
 
 

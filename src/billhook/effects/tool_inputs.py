@@ -23,6 +23,7 @@ else:
 
 _DESTROYS: Final = word_set("delete destroy drop terminate purge wipe truncate teardown")
 _EMPTIES: Final = word_set("flushall flushdb")
+_REGISTRIES: Final = word_set("npm pypi cargo crates rubygems docker registry vscode")
 _PLATFORMS: Final = word_set("kubectl kubernetes k8s helm terraform aws gcloud azure")
 """Servers and tools whose resources are infrastructure, whatever they are called."""
 _INFRASTRUCTURE: Final = word_set("""
@@ -63,6 +64,7 @@ oldtext newtext oldstring newstring oldstr newstr filetext insertline language e
 """)
 """Fields whose value is content or about the call, and never names a file; `_` and capitals don't count."""
 _CODE_KEYS: Final = word_set("code source expression python javascript")
+_OF_LANGUAGES: Final = word_set("python ipython jupyter notebook node javascript js repl")
 _PATCH_KEYS: Final = word_set("patch diff input patches diffs")
 _OF_A_FILE: Final = word_set("""
 path paths file files filename filenames filepath filepaths target targets dest destination source sources src dst
@@ -89,6 +91,7 @@ class ToolInput(msgspec.Struct):
     code: list[str] = []
     sql: list[str] = []
     recursive: bool = False
+    shows: bool = True  # of what it reads, the content
     moves: bool = False  # what it deletes is elsewhere afterwards
     destroys: Kind | None = None
     named: list[str] = []  # what an unknown tool may write, among other things
@@ -107,12 +110,14 @@ def tool_input(name: str, given: object, server: Mapping[str, Any] | None = None
     if tools.is_shell(name):
         return _shell(name, given)
     if name in rules.READS:
-        return ToolInput(name, paths=[("read", path) for path in _read(name, given)])
+        shows = given.get("output_mode") not in ("files_with_matches", "count")
+        return ToolInput(name, paths=[("read", path) for path in _read(name, given)], shows=shows)
     if name == "apply_patch" or name in rules.EDITS:
         return _edit(name, given)
     if name in READ_ONLY or _hint(server, "readOnlyHint") or _only_reads(name):
-        read: list[tuple[Kind, str]] = [("read", value) for key, value in _strings(given) if key in _PATHS]
-        return ToolInput(name, paths=read, sql=_sql(given))
+        named = [value for key, value in _strings(given) if key in _PATHS or value[:7].lower() == "file://"]
+        read: list[tuple[Kind, str]] = [("read", from_address(value)) for value in named]
+        return ToolInput(name, paths=read, sql=[] if "search" in _words(name) else _sql(given))
     return _other(name, given, server)
 
 
@@ -143,7 +148,7 @@ def _hint(server: Mapping[str, Any] | None, key: str) -> bool:
 def _shell(name: str, given: Mapping[str, Any]) -> ToolInput:
     lines = _lines(name, given)
     if not lines or not tools.ARGUMENTS.isdisjoint(given):
-        said = said_by_input(name, given, shell=True)
+        said = strings_of_input(name, given, shell=True)
         return ToolInput(name, [*lines, *said.lines], code=said.code)
     return ToolInput(name, lines, next(iter(tools.folders(given)), ""))
 
@@ -153,7 +158,7 @@ def _edit(name: str, given: Mapping[str, Any]) -> ToolInput:
     if name != "apply_patch":
         kind: Kind = "overwrite" if name == "Write" else "write"
         odd = not paths or tools.odd_paths(given)
-        named = said_by_input(name, given) if odd else NamedFiles()
+        named = strings_of_input(name, given) if odd else NamedFiles()
         return ToolInput(name, paths=[(kind, path) for path in paths], named=[*named.sure, *named.bare])
     text = "\n".join(value for _, value in _strings(given))
     deleted = set(re.findall(r"(?m)^\*\*\* Delete File:[ \t]*([^\n]+)", text))
@@ -169,11 +174,12 @@ def _other(name: str, given: Mapping[str, Any], server: Mapping[str, Any] | None
     removes = _REMOVING.search(name) is not None
     if not removes and re.search("copy", name, re.I):
         given = {key: value for key, value in given.items() if not _COPIED.match(key)}
-    said = said_by_input(name, given)
+    said = strings_of_input(name, given)
     writes = writes_by_name(name) and not given.keys() >= {"owner", "repo"}  # a file of a repository elsewhere
     paths = _changed(name, given, said) if writes else []
     named = [*said.sure, *said.pairs, *(said.bare if writes else ())]
-    found = ToolInput(name, said.lines, "", paths, said.code, recursive=removes, named=named)
+    lines = [shlex.join(("pwsh", "-c", line)) for line in said.lines] if name == "PowerShell" else said.lines
+    found = ToolInput(name, lines, "", paths, said.code, recursive=removes, named=named)
     found.moves = _MOVES.search(name) is not None
     found.sql, found.destroys = _sql(given), _destroyed(name)
     if found.destroys:  # what it names is no file
@@ -201,6 +207,8 @@ def _destroyed(name: str) -> Kind | None:
     words = set(_words(name.rpartition("__")[2]))
     if words & _EMPTIES or {"flush", "all"} <= words or {"flush", "db"} <= words:
         return "destroy-data"
+    if "publish" in words and not _REGISTRIES.isdisjoint(name.lower().split("__")):
+        return "publish"
     if words.isdisjoint(_DESTROYS):
         return None
     infrastructure = words & _INFRASTRUCTURE or not _PLATFORMS.isdisjoint(re.split(r"[^a-z0-9]+", name.lower()))
@@ -226,14 +234,15 @@ def writes_by_name(tool: str) -> bool:
     return any(word.startswith((*_WRITES, "replace")) for word in words) or {"create", "file"} <= set(words)
 
 
-def said_by_input(tool: str, given: Mapping[str, object], *, shell: bool = False) -> NamedFiles:
+def strings_of_input(tool: str, given: Mapping[str, object], *, shell: bool = False) -> NamedFiles:
     """Every string of the input by what it may be; `shell`: each may be a line that is run."""
     words = _words(tool)
     runs = shell or not _RUNS.isdisjoint(words)
     patches = not _PATCHES.isdisjoint(words)
     found = NamedFiles()
     for key, text in _strings(given):
-        if runs or key in _LINE_KEYS or key.endswith(("_command", "Command")):
+        is_code = key in _CODE_KEYS and not _OF_LANGUAGES.isdisjoint(words)
+        if (runs and not is_code) or key in _LINE_KEYS or key.endswith(("_command", "Command")):
             found.lines.append(text)
         if key in _CODE_KEYS:
             found.code.append(text)

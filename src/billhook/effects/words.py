@@ -159,7 +159,7 @@ def _number(part: Expansion, run: Run) -> list[Value]:
 def _variable(part: Expansion, run: Run) -> list[Value]:
     name, state = part.text, run.state
     if name.isidentifier() and name not in state.arrays:
-        return [_looked_up(name, "", run) or UNKNOWN_VALUE]
+        return [looked_up(name, run) or UNKNOWN_VALUE]
     if name in ("@", "*"):
         return state.given
     if found := _ELEMENTS.fullmatch(name):
@@ -170,7 +170,7 @@ def _variable(part: Expansion, run: Run) -> list[Value]:
         read.append(word)
         return _nested(word, run)
 
-    value = parameter(name, lambda other, subscript: _looked_up(other, subscript, run), nested)
+    value = parameter(name, lambda other, subscript: looked_up(other, run, subscript), nested)
     if part.runs and not read:  # `${a[$(x)]}`
         _nested(name, run)
     assigns = _ASSIGNS.match(name)
@@ -185,7 +185,8 @@ def _nested(word: str, run: Run) -> Value:
     return Value(word.translate(_QUOTES))
 
 
-def _looked_up(name: str, subscript: str, run: Run) -> Value | None:
+def looked_up(name: str, run: Run, subscript: str = "") -> Value | None:
+    """The value of a variable; None where the call doesn't show it, or nothing sets it."""
     state = run.state
     name = state.references.get(name, name)
     if name in state.arrays:

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, cast
 
 from msgspec.structs import replace
@@ -41,6 +41,10 @@ else:
 Observer = Callable[[Verdict], object]
 """Gets every verdict after the fold; may be async. What it raises is logged and changes nothing; but UnrecordedError
 becomes an outcome, so that a verdict that could not be recorded shows it, and denies if so configured."""
+
+
+Approve = Callable[[Verdict, float], Awaitable[Verdict]]
+"""Gets a verdict with an `ask` and the event's deadline; may replace the ask by the answer of a person."""
 
 
 class Notifier(Protocol):
@@ -126,8 +130,10 @@ class Engine:
         know: Callable[[Event], SessionInfo] | None = None,
         listen: Listener | None = None,
         notices: Notifier | None = None,
+        approve: Approve | None = None,
     ) -> None:
         self._notices = notices
+        self._approve = approve
         self.plan = hooks if isinstance(hooks, Plan) else Plan(hooks)
         self.parallel = parallel
         self.combine: Combine = combine
@@ -227,7 +233,7 @@ class Engine:
             asyncio.get_running_loop()
         except RuntimeError:
             return drive.run(self.fire(event, deadline=deadline))
-        return drive.run_aside(self.fire(event, deadline=deadline))
+        return drive.run_in_thread(self.fire(event, deadline=deadline))
 
     def _first_of_kind(self, given: Any) -> tuple[Event, EventList]:
         """The event and its steps, for a dict and for the first event of its kind."""
@@ -252,10 +258,14 @@ class Engine:
         now: float,
         outdated: Sequence[Step] = (),
     ) -> Verdict:
-        """Run gates again whose input was rewritten, fold, add the notices for the user, and call the observers."""
+        """Run gates again whose input was rewritten, fold, let a person answer an `ask`, add the notices for the user,
+        and call the observers."""
         if outdated:
             now = await self._run_again(outdated, ctx, outcomes)
-        verdict = self._noticed(fold(event, outcomes, self.combine, (now - began) * 1e3))
+        verdict = fold(event, outcomes, self.combine, (now - began) * 1e3)
+        if self._approve is not None and verdict.decision is Decision.ASK:
+            verdict = await self._approve(verdict, ctx.ends)
+        verdict = self._noticed(verdict)
         if ctx.reserved_id:
             verdict.with_id(ctx.reserved_id)
         for observer in self._observers:

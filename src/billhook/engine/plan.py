@@ -63,7 +63,9 @@ class Plan:
     def __init__(self, hooks: Iterable[Hook]) -> None:
         self.hooks = tuple(_order(*_distinct(list(hooks))))
         self.names = _shown_names(self.hooks)
-        self.idle = frozenset(kind for name, kind in EVENTS.items() if not any(hook.wants(name) for hook in self.hooks))
+        self.idle = frozenset(
+            kind for name, kind in EVENTS.items() if not any(hook.handles(name) for hook in self.hooks)
+        )
         """The events that no hook listens for, whatever their matcher field is."""
         self._observed = False
         self.by_type: dict[Any, EventList] = {}  # the typed events that occurred so far
@@ -81,7 +83,7 @@ class Plan:
     def at_once(self) -> frozenset[type[Event]]:
         """The events whose hooks never wait, whatever their matcher field is."""
         slow = [hook for hook in self.hooks if hook.background or hook.hears_failures or is_async(hook.run)]
-        return frozenset(kind for name, kind in EVENTS.items() if not any(hook.wants(name) for hook in slow))
+        return frozenset(kind for name, kind in EVENTS.items() if not any(hook.handles(name) for hook in slow))
 
     def steps(self, event: Event) -> Steps:
         """The hooks that listen for this event, in order."""
@@ -116,7 +118,7 @@ class Plan:
         steps = [
             _kind_of(hook)(hook, shown, name, observed=self._observed)
             for hook, shown in zip(self.hooks, self.names, strict=True)
-            if hook.wants(name)
+            if hook.handles(name)
         ]
         return EventList(event, steps)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from billhook.core.answers import AskedHook, Outcome, Status, to_outcome
+from billhook.core.answers import HookIdentity, Outcome, Status, to_outcome
 from billhook.core.events import Event
 from billhook.core.lazy import later
 
@@ -115,7 +115,7 @@ class Audience:
 class Asking:
     """One run of a hook, reported to the audience. Whatever happens, it reports one end."""
 
-    def __init__(self, audience: Audience, hook: AskedHook, event: Event, began: float) -> None:
+    def __init__(self, audience: Audience, hook: HookIdentity, event: Event, began: float) -> None:
         self._audience, self._hook, self._began = audience, hook, began
         self._ended = False
         self.goes_on = False  # its answer comes later: the code that waits for it reports the end
@@ -147,7 +147,7 @@ class Asking:
             raise
         return self.answered(outcome)
 
-    def to_be_told_later(self, answer: Callable[[], Awaitable[Outcome]]) -> Callable[[], Awaitable[Outcome]]:
+    def finished_later(self, answer: Callable[[], Awaitable[Outcome]]) -> Callable[[], Awaitable[Outcome]]:
         """The job that waits for a promised answer; its end is the end of the hook."""
         self.goes_on = True
 

@@ -30,7 +30,7 @@ from billhook.core.answers import (
 from billhook.core.dialect_traits import meanings
 from billhook.core.errors import BillhookError
 from billhook.core.events import Block, Event
-from billhook.core.hook import Condition, Context, Handler, Hook, ToldOfFailures
+from billhook.core.hook import Condition, Context, FailedToolHandler, Handler, Hook
 from billhook.core.lazy import later
 from billhook.core.match import compile_matcher
 from billhook.engine.progress import Asking
@@ -60,7 +60,7 @@ class Step:
         self.hook, self.name, self.event_name = hook, name, event_name
         self.source, self.dialect, self.meanings = str(hook.source), hook.dialect, row
         self.always, self.on_failure = hook.always, hook.on_failure
-        self.run = ToldOfFailures(run, row) if event_name == "PostToolUseFailure" and hook.hears_failures else run
+        self.run = FailedToolHandler(run, row) if event_name == "PostToolUseFailure" and hook.hears_failures else run
         self.timeout = row.timeout_for(event_name) if hook.timeout is None else hook.timeout
         self.matcher = compile_matcher(hook.match, row.matching, event_name)
         self.waits = hook.background or is_async(self.run)  # it may wait
@@ -187,7 +187,7 @@ class Step:
                 reply = await later(seconds)
                 return self.judge(event, reply, (_now() - began) * 1e3)
 
-            job = answer if ctx.asking is None or dropped else ctx.asking.to_be_told_later(answer)
+            job = answer if ctx.asking is None or dropped else ctx.asking.finished_later(answer)
             ctx.background.start(event, job, name=self.name, seconds=seconds, keep=not dropped)
         if objects:  # after a deny there is nothing to wait for
             return replace(reply, later=None)
@@ -407,7 +407,8 @@ def _in_batch(step: Step, call: Call) -> Call:
         except Exception as error:
             return step.failed(ctx.event, error, began)
         if reply is not None:
-            return step.read(ctx, reply, began)
+            ran = ctx.batch.seconds if ctx.batch is not None and reply.status is _OK else 0.0
+            return step.read(ctx, reply, _now() - ran if ran else began)
         returned = batched(ctx, began)
         return returned if returned is None or type(returned) is Outcome else await returned
 

@@ -78,7 +78,7 @@ class CommandRunner(msgspec.Struct, frozen=True):
         results, waits = _results_file(ctx), False
         try:
             argv, env, cwd = self._filled(ctx, {**base, **call.env, "BILLHOOK_RESULTS": results or _NO_RESULTS})
-            child = self._warm(argv, call.stdin, env, cwd) or process.start(
+            child = await self._warm(argv, call.stdin, env, cwd) or process.start(
                 argv, stdin=call.stdin, env=env, cwd=cwd or None
             )
             promises: list[dict[str, object]] = []
@@ -115,11 +115,13 @@ class CommandRunner(msgspec.Struct, frozen=True):
         # The project of the hook, whatever project is open: its approved files are relative to it.
         return argv, {**env, "CLAUDE_PROJECT_DIR": self.cwd, "BILLHOOK_DEPTH": str(_depth() + 1)}, self.cwd
 
-    def _warm(self, argv: tuple[str, ...], stdin: bytes, env: Mapping[str, str], cwd: str) -> "process.Child | None":
+    async def _warm(
+        self, argv: tuple[str, ...], stdin: bytes, env: Mapping[str, str], cwd: str
+    ) -> "process.Child | None":
         """The command in a warm interpreter, which only the daemon has; None: it starts the plain way."""
         if not self.warm or client_env.served() is None or not process_tree.adopting():
             return None
-        return warm.start(argv, stdin=stdin, env=env, cwd=cwd or None, covered=self.covered)
+        return await warm.start(argv, stdin=stdin, env=env, cwd=cwd or None, covered=self.covered)
 
     def _told(self, ctx: Context) -> dict[str, str]:
         """The variables with the event's fields."""

@@ -1,6 +1,6 @@
 """Warm interpreters: start a Python script as a fork of an interpreter that has started already.
 
-    child = warm.start(("python3", "guard.py"), stdin=b"{}", env=os.environ, cwd="/p") or process.start(...)
+    child = await warm.start(("python3", "guard.py"), stdin=b"{}", env=os.environ, cwd="/p") or process.start(...)
 
 There is one parent (`warm_main.py`) for each interpreter that hooks name: the same file, flags, and variables that are
 read at start. A parent forks spares ahead of time; this process adopts them, so it must be a subreaper
@@ -37,12 +37,13 @@ from billhook.runners.uv_script import PENDING
 
 IDLE: Final = 600.0  # seconds without a call after which a parent ends
 MOST_PARENTS: Final = 8
-MOST_SPARES: Final = (os.cpu_count() or 1) + 2
+MOST_SPARES: Final = 10  # of one parent: people have up to ten hooks for one event
 LARGEST: Final = 128 << 10  # bytes of a script and its environment: more does not fit into a socket at once
 PATIENCE: Final = 0.05  # seconds for a parent to fork while a call waits; a busy machine starts the plain way then
-PAUSE: Final = 0.002
-"""Seconds after a call until its spare is replaced: until then the processor is needed for the answer."""
-ARRIVAL: Final = 0.03  # seconds until that spare is usually there
+POLL: Final = 0.001  # seconds between two looks for a spare that a call waits for
+PAUSE: Final = 0.02
+"""Seconds after a call until its spare is replaced: until then the other hooks of the event need the processor."""
+ARRIVAL: Final = 0.05  # seconds until that spare is usually there
 STUCK: Final = 2.0  # seconds without an expected spare after which a parent counts as stopped
 START: Final = 10.0  # seconds for a parent to start
 RELAX: Final = 30.0  # seconds without a call after which one spare is enough
@@ -90,7 +91,7 @@ class ChangedScriptError(Exception):
     """Why the script may not run at all."""
 
 
-def start(
+async def start(
     argv: Sequence[str],
     *,
     stdin: bytes,
@@ -109,9 +110,10 @@ def start(
     try:
         with PARENTS.lock:
             parent = PARENTS.get(call, folder)
-            if parent is None:
-                return None
-            child = _start(parent, call, stdin, folder, covered)
+        if parent is None:
+            return None
+        script = _ScriptText.read(call, folder, parent, covered)
+        child = _handed_over(script, call, stdin, folder, parent, await parent.take())
     except ChangedScriptError as error:
         return Child.failed(str(error))
     except OSError:  # NotWarmError, or no more descriptors or processes
@@ -126,9 +128,9 @@ def reason(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> str:
     return call if isinstance(call, str) else ""
 
 
-def _start(parent: "Parent", call: PythonCall, stdin: bytes, cwd: str, covered: CoveredFiles | None) -> "WarmChild":
-    script = _ScriptText.read(call, cwd, parent, covered)
-    spare = parent.take()
+def _handed_over(
+    script: "_ScriptText", call: PythonCall, stdin: bytes, cwd: str, parent: "Parent", spare: "Spare"
+) -> "WarmChild":
     handed = False
 
     def hand_over(_argv: Sequence[str], fds: tuple[int, int, int], env: Mapping[str, str], _cwd: Folder) -> int:
@@ -330,6 +332,7 @@ class Parent:
         self._arriving: list[tuple[socket.socket, str]] = []  # spares that have not reported yet, with their markers
         self._asked = self.began  # when the last spare was requested, or arrived
         self._wanted = 0  # spares that were requested and are not here yet
+        self._waiting = 0  # calls that wait for a spare
         self._kept = 1  # spares that are kept ready
         self._known: set[tuple[str, str]] = set()  # scripts that it has compiled
         self._folders: dict[str, tuple[int, bool]] = {}
@@ -401,23 +404,36 @@ class Parent:
             return True
         return known[1]
 
-    def take(self) -> Spare:
+    async def take(self) -> Spare:
         """A process for one call. Raises NotWarmError if there is none soon."""
-        end = time.monotonic() + PATIENCE
-        self._collect()
-        spare = self._fit()
+        spare = self._ready()
         if spare is None:
             self._kept = min(self._kept + 1, MOST_SPARES)  # calls come faster than before
-        while spare is None:
-            if not self._wanted and not self._arriving:
-                self._want(1, rehearse=False)
-            if not _readable([self.control, *(link for link, _ in self._arriving)], end - time.monotonic()):
+            self._waiting += 1
+            try:
+                spare = await self._next_ready(time.monotonic() + PATIENCE)
+            finally:
+                self._waiting -= 1
+        return spare
+
+    async def _next_ready(self, end: float) -> Spare:
+        while (spare := self._ready()) is None:
+            if time.monotonic() > end:
                 if time.monotonic() - self._asked > STUCK:
                     raise self._fault("its parent does not fork")
                 raise NotWarmError("no spare is ready")
-            self._collect()
-            spare = self._fit()
+            with PARENTS.lock:
+                self._want(self._waiting - self._wanted - len(self._arriving), rehearse=False)
+            await asyncio.sleep(POLL)
         return spare
+
+    def _ready(self) -> Spare | None:
+        """One of the spares that are here."""
+        with PARENTS.lock:
+            if self.control.fileno() < 0:
+                raise NotWarmError("its parent was replaced")
+            self._collect()
+            return self._fit()
 
     def _fit(self) -> Spare | None:
         """One of the spares that are ready."""

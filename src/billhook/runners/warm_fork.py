@@ -162,7 +162,9 @@ def _spare(control: _socket.socket, marker: bytes, session: bool, rehearse: bool
     """Fork a process that waits for a script: there, the socket on which it gets it. In the parent, None.
 
     The process in between ends at once, so that the daemon, which adopts orphans, becomes the parent of the spare: it
-    gets its exit status, and the script's `os.getppid()` is what it would be."""
+    gets its exit status, and the script's `os.getppid()` is what it would be. It also makes a session: the kernel may
+    share the processors among sessions, and all hooks together would get no more than the daemon. Unless the script
+    must have a session of its own, it leads only its group, as after a plain start."""
     ours, theirs = _socket.socketpair()
     try:
         between = os.fork()
@@ -178,6 +180,7 @@ def _spare(control: _socket.socket, marker: bytes, session: bool, rehearse: bool
         ours.close()
         return None
     try:
+        os.setsid()
         if os.fork():
             os._exit(0)
     except OSError:

@@ -30,7 +30,7 @@ from billhook.runners.process import Child, launch
 from billhook.runners.process_tree import GRACE
 from billhook.runners.spawn import PIPE_MAX, prefill
 
-PROTOCOL = 3  # changes whenever one end could misread the other
+PROTOCOL = 4  # changes whenever one end could misread the other
 LARGEST_REQUEST = 64 << 20
 LARGEST_ANSWER = 1 << 20
 HEADER = struct.Struct(">4sI")
@@ -82,7 +82,7 @@ class Changes(msgspec.Struct, frozen=True, omit_defaults=True):
     gone: list[str] = []
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class WorkerReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A worker's answer."""
 
     number: int = -1
@@ -97,6 +97,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     files: list[File] = []  # files that it loaded since its last answer, with their state at that time
     reusable: bool = True  # the hook left no running thread or process
     stopped: bool = False  # not an answer: the next function was not started
+    seconds: float = 0.0  # how long the function ran
 
     @property
     def continues(self) -> bool:
@@ -188,6 +189,7 @@ class Worker(Child):
         self.closings = 0
         self.greeting: Greeting | None = None
         self.usable = False  # it has answered, and left nothing behind
+        self.started = 0  # functions of this request, as far as its output shows
         self._requests: tuple[int, ...] = ()
         self._greeted = False
         self._separator, self._tail = separator(0), b""
@@ -204,10 +206,10 @@ class Worker(Child):
         """Send the framed request of that number. Raises OSError if there are no descriptors left."""
         self.usable = False
         self._clear()
-        self._separator = separator(number)
+        self._separator, self.started = separator(number), 1
         self._send(request)
 
-    async def answer(self, number: int, seconds: float) -> Told | Exit:
+    async def answer(self, number: int, seconds: float) -> WorkerReply | Exit:
         """The next answer to the request of that number, or how the worker ended without one. A late answer counts
         only if it objects. Raises WorkerProtocolError."""
         self.usable = False
@@ -215,7 +217,7 @@ class Worker(Child):
             self._move()  # often the next answer is there already
         ended = await self.wait(seconds, until=self._is_enough)
         found = self._answer(bytes(self._kept[self._out]))
-        told = None if found is None else read_frame(found[0], Told, "answer")
+        told = None if found is None else read_frame(found[0], WorkerReply, "answer")
         if told is not None and told.number != number:
             raise WorkerProtocolError("it answered another request")
         if found is None or told is None or (ended is not None and ended.timed_out and not told.answer.objects):
@@ -290,6 +292,7 @@ class Worker(Child):
         """Drop what earlier functions printed: only the last one can have failed."""
         if fd == self._err:
             seen = self._tail + chunk
+            self.started += seen.count(self._separator)
             self._tail = seen[1 - len(self._separator) :]
             _, found, after = seen.rpartition(self._separator)
             if found:
@@ -496,21 +499,30 @@ class _Answers:
 
     def __init__(self, worker: Worker, request: bytes, number: int, count: int) -> None:
         self._worker, self._request, self._number, self._left = worker, request, number, count
+        self._answered = 0
+        self._unheard = 0  # functions that were started, and whose answers are lost in garbage
 
     async def next(self, ctx: Context) -> Reply | None:
         """The next answer; None if the worker did not start that function, and a new request is needed."""
+        if self._unheard:
+            return self._not_heard(ctx)
         worker, more = self._worker, False
         self._left -= 1
+        self._answered += 1
         try:
             if self._request:
                 worker.send(self._request, self._number)
                 self._request = b""
             told = await worker.answer(self._number, ctx.seconds_left)
-            more = isinstance(told, Told) and told.continues and self._left > 0
+            more = isinstance(told, WorkerReply) and told.continues and self._left > 0
         except StrangerError as error:
             return _not_started(f"{error}; install the same billhook for `{worker.key.program}`")
         except WorkerProtocolError as error:
-            return Reply(status=Status.FAILED, error=f"{error}{_printed(worker)}")
+            printed = _printed(worker)
+            worker.end_now()  # it may have started the next function already: that must not start again
+            self._unheard = worker.started - self._answered
+            more = self._unheard > 0
+            return Reply(status=Status.FAILED, error=f"{error}{printed}")
         except OSError as error:
             return _not_started(f"the worker could not be called: {error.strerror}")
         finally:
@@ -524,6 +536,8 @@ class _Answers:
             return None
         _bring_back(ctx.state, told.state)
         _bring_back(ctx.env, told.env, str)
+        if ctx.batch is not None:
+            ctx.batch.seconds = told.seconds
         return Reply(
             answer=told.answer,
             status=told.status,
@@ -532,6 +546,12 @@ class _Answers:
             on_failure=told.on_failure,
             lost=tuple(told.lost),
         )
+
+    def _not_heard(self, ctx: Context) -> Reply:
+        self._unheard -= 1
+        if ctx.batch is not None:
+            ctx.batch.next, ctx.batch.seconds = self.next if self._unheard else None, 0.0
+        return Reply(status=Status.FAILED, error="a hook before it wrote something into the worker's pipe")
 
 
 # -- requests -------------------------------------------------------------------------------------------

@@ -42,8 +42,8 @@ from billhook.runners.worker import (
     File,
     FunctionCall,
     Greeting,
-    Told,
     WorkerProtocolError,
+    WorkerReply,
     WorkerRequest,
     as_file,
     framed,
@@ -136,7 +136,7 @@ def _answers(project: "_Project", shared: "_RequestState") -> Iterator[bytes]:
         began = time.monotonic()
         if asked:
             if began >= deadline or not unchanged((*project.files.seen.values(), *call.files)):
-                yield msgspec.json.encode(Told(number=request.number, stopped=True))
+                yield msgspec.json.encode(WorkerReply(number=request.number, stopped=True))
                 return
             deadline = min(began + call.seconds, request.ends)
             os.write(2, separator(request.number))
@@ -241,7 +241,7 @@ class _RequestState:
     def continues_after(self, call: FunctionCall, body: bytes, began: float) -> bool:
         """Add an answer, as its owner reads it. Returns whether the next function may run."""
         try:
-            told = read_frame(body, Told, "answer")
+            told = read_frame(body, WorkerReply, "answer")
         except WorkerProtocolError:  # its owner can't read it either
             return False
         took = (time.monotonic() - began) * 1e3
@@ -303,20 +303,23 @@ class _Project:
         self._environment, self._variables = dict(os.environ), dict(_variables)
         self._mask = os.umask(0o077)
 
-    def ask(self, call: FunctionCall, shared: _RequestState, deadline: float) -> Told:
+    def ask(self, call: FunctionCall, shared: _RequestState, deadline: float) -> WorkerReply:
+        began = time.monotonic()
         told = self._asked(call, shared, deadline)
         _flush()
+        seconds = time.monotonic() - began
         loaded, alone = self.files.news(), _nothing_runs(self._threads)
         few = len(loaded) <= _MOST_FILES
-        told = msgspec.structs.replace(told, number=shared.request.number, reusable=few and alone)
+        reusable, number = few and alone, shared.request.number
+        told = msgspec.structs.replace(told, number=number, reusable=reusable, seconds=seconds)
         return msgspec.structs.replace(told, files=loaded) if few and loaded else told
 
-    def _asked(self, call: FunctionCall, shared: _RequestState, deadline: float) -> Told:
+    def _asked(self, call: FunctionCall, shared: _RequestState, deadline: float) -> WorkerReply:
         try:
             self._start_afresh()
             handler, ctx = self._load(call.target), shared.context()
         except (_CannotLoadError, OSError, BillhookError) as error:
-            return Told(status=Status.COULD_NOT_START, error=_text(error))
+            return WorkerReply(status=Status.COULD_NOT_START, error=_text(error))
         ctx.options = json.loads(call.options) if call.options else {}
         ctx.deadline = deadline
         told = self._run(handler, ctx, call.dialect)
@@ -334,7 +337,7 @@ class _Project:
             os.environ.update(self._environment)
         signal.setitimer(signal.ITIMER_REAL, 0)
 
-    def _run(self, handler: Handler, ctx: Context, dialect: str) -> Told:
+    def _run(self, handler: Handler, ctx: Context, dialect: str) -> WorkerReply:
         try:
             returned: Any = handler(ctx)
             if inspect.isawaitable(returned):
@@ -342,13 +345,13 @@ class _Project:
             reply = read_returned(ctx.event, returned, meanings(dialect))
             if reply.later is not None:
                 error = "a function in a worker can't promise a later answer; set `background: true`"
-                return Told(status=Status.FAILED, error=error)
+                return WorkerReply(status=Status.FAILED, error=error)
             return _told(reply)
         except BaseException as error:
             code = error.code if isinstance(error, SystemExit) else None
             exit_code = code if isinstance(code, int) else (0 if code is None else 1)
             place = self._place(error.__traceback__)
-            return Told(
+            return WorkerReply(
                 status=Status.FAILED,
                 error=_text(error) + (f" ({place})" if place else ""),
                 exit_code=exit_code if isinstance(error, SystemExit) else None,
@@ -406,9 +409,9 @@ def _attribute(owner: Any, name: str, module: str) -> Any:
         raise _CannotLoadError(f"`{module}` has no `{name}`{hint}") from None
 
 
-def _told(reply: Reply) -> Told:
+def _told(reply: Reply) -> WorkerReply:
     answer = reply.answer if reply.answer.plain else reply.answer.tidy()
-    return Told(
+    return WorkerReply(
         status=reply.status,
         error=str(reply.error),
         answer=answer,
@@ -474,7 +477,7 @@ def _nothing_runs(before: set[threading.Thread]) -> bool:
     return False
 
 
-def _fitted(told: Told) -> bytes:
+def _fitted(told: WorkerReply) -> bytes:
     """An answer that can be sent: plain data of limited size. A deny counts, whatever else is wrong."""
     body, why = _encoded(told)
     if body is not None:
@@ -493,12 +496,12 @@ def _fitted(told: Told) -> bytes:
         kept = msgspec.structs.replace(kept, status=Status.FAILED, error=told.error[:_LONGEST_TEXT] or why, lost=[])
     body, why = _encoded(kept)
     if body is None:
-        body, _ = _encoded(Told(number=told.number, status=Status.FAILED, error=why, reusable=False))
+        body, _ = _encoded(WorkerReply(number=told.number, status=Status.FAILED, error=why, reusable=False))
     assert body is not None
     return body
 
 
-def _encoded(told: Told) -> tuple[bytes | None, str]:
+def _encoded(told: WorkerReply) -> tuple[bytes | None, str]:
     try:
         text = json.dumps(msgspec.to_builtins(told), allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:

@@ -21,7 +21,7 @@ from billhook.core.events import Event
 from billhook.core.functions import in_thread
 from billhook.runners.process_tree import MARKER
 from billhook.serve import protocol
-from billhook.serve.hook_server import Answering, HookResponse
+from billhook.serve.hook_server import HookResponse, HookServer
 
 if TYPE_CHECKING:
     from billhook.config.config import Config
@@ -52,7 +52,7 @@ class _PendingLoad:
         return number == self.callers
 
 
-class Served:
+class EnginePool:
     """The engines and environments of a daemon. Lives as long as the daemon."""
 
     def __init__(self) -> None:
@@ -91,8 +91,8 @@ class Served:
             except Exception as error:
                 return answering.crashed(error)
 
-    def _answering(self, asked: protocol.CallerRequest) -> Answering:
-        answering = Answering(lambda: asked.stdin, lambda config, event: self.fire(answering, config, event))
+    def _answering(self, asked: protocol.CallerRequest) -> HookServer:
+        answering = HookServer(lambda: asked.stdin, lambda config, event: self.fire(answering, config, event))
         return answering
 
     async def answer(self, asked: protocol.CallerRequest) -> HookResponse:
@@ -104,7 +104,7 @@ class Served:
         return await _waited_for(self._begin(asked))
 
     async def _once_loaded(
-        self, loading: _PendingLoad, answering: Answering, asked: protocol.CallerRequest
+        self, loading: _PendingLoad, answering: HookServer, asked: protocol.CallerRequest
     ) -> HookResponse:
         """The response if files have to be read first. A project whose files are slow does not delay others."""
         await self._wait(loading, 1, asked)
@@ -115,7 +115,7 @@ class Served:
         if await loading.turn(number) and self._loading.get(place) is loading:
             del self._loading[place]
 
-    async def fire(self, answering: Answering, config: "Config", event: Event) -> Verdict:
+    async def fire(self, answering: HookServer, config: "Config", event: Event) -> Verdict:
         """Run the hooks of a configuration for the caller that is being answered."""
         engine = self._engine(config, answering.host)
         if engine.background.answers or len(self._engines) > 1:
@@ -168,7 +168,7 @@ async def _waited_for(said: HookResponse | Awaitable[HookResponse]) -> HookRespo
     return said if isinstance(said, HookResponse) else await said
 
 
-async def _rest(answer: Callable[[], Awaitable[HookResponse]], answering: Answering, whom: Caller) -> HookResponse:
+async def _rest(answer: Callable[[], Awaitable[HookResponse]], answering: HookServer, whom: Caller) -> HookResponse:
     with client_env.Serving(whom):
         try:
             return await answer()

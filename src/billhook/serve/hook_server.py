@@ -181,7 +181,7 @@ class MistypedError(BillhookError):
     """The name is unknown, and so similar to a known one that it must be a typo."""
 
 
-def received_from(said: str, stdin: bytes, env: Mapping[str, str], argument: str) -> tuple[Event, str]:
+def detect_event(said: str, stdin: bytes, env: Mapping[str, str], argument: str) -> tuple[Event, str]:
     """The event on stdin, and the agent that sent it. For `--as claude` that may be another agent that reads Claude
     Code's settings; its dialect is used then. Raises as `received` does."""
     dialect = agents.dialect(said)
@@ -342,7 +342,7 @@ class HookResponse(msgspec.Struct, frozen=True):
         return self.stderr + apart + lines_for_people(self.lines)
 
 
-class Answering:
+class HookServer:
     """Answers one event. Variables and folder are the caller's (`billhook.core.client_env`)."""
 
     may_be_another: ClassVar[bool] = True  # whether the caller may be another agent that reads Claude Code's settings
@@ -407,7 +407,7 @@ class Answering:
     def nobody_waits(self) -> bool:
         """Whether, after `prepare`, all hooks are plain functions: `judge` needs no loop, task or timer."""
         assert self.config is not None and self.event is not None
-        if self._may_come_twice or self.config.parallel:
+        if self._may_come_twice or self.config.parallel or self.config.may_wait:
             return False
         plan = self.config.plan
         return type(self.event) in plan.at_once or not plan.steps(self.event).waits
@@ -492,7 +492,7 @@ class Answering:
         said, name = self.arguments.dialect, self.arguments.event
         if not self.may_be_another:
             return received(self.dialect, self.stdin, env, name)
-        event, self.agent = received_from(said, self.stdin, env, name)
+        event, self.agent = detect_event(said, self.stdin, env, name)
         return event
 
     def _folder(self, environ: Mapping[str, str]) -> str:
@@ -650,7 +650,7 @@ class Answering:
     def _gated(self, event: Event | None) -> bool:
         """Whether a gate is configured for the event, or that is unknown. A guard that is off does not count."""
         from billhook.config.builtin_hooks import is_guard_off
-        from billhook.config.declaration import Say
+        from billhook.config.declaration import FixedAnswer
 
         try:
             config = self.config or self._load()
@@ -664,7 +664,7 @@ class Answering:
             for entry in config.entries
             if entry.state == "runs"
             and not entry.declared.shadow
-            and isinstance(entry.declared.action, Say)
+            and isinstance(entry.declared.action, FixedAnswer)
             and entry.declared.action.decision in _HELD
         ]
         unread = any(read.source.layer == "explicit" for read in config.unreadable)

@@ -1,7 +1,7 @@
 """The process that exports verdicts with the OpenTelemetry SDK: traces, metrics and logs over OTLP.
 
-Reads one `Reported` per line from stdin until it ends. The standard `OTEL_*` variables apply. Prints its counts as a
-line of JSON, once per second. While the SDK can't take more, nothing is read, so that the daemon counts what
+Reads one `VerdictSummary` per line from stdin until it ends. The standard `OTEL_*` variables apply. Prints its counts
+as a line of JSON, once per second. While the SDK can't take more, nothing is read, so that the daemon counts what
 is dropped.
 """
 
@@ -33,7 +33,7 @@ from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.trace import Span, Status, StatusCode
 
 from billhook import __version__
-from billhook.serve.telemetry import Reported
+from billhook.serve.telemetry import VerdictSummary
 
 _NAME: Final = "billhook"
 _MOST_SESSIONS: Final = 256
@@ -44,7 +44,7 @@ _SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0
 _OBJECTIONS: Final = ("deny", "ask", "defer")
 
 
-class Counted:
+class CountingExporter:
     """An exporter of the SDK that counts what it exported, and what it could not."""
 
     def __init__(self, exporter: Any) -> None:
@@ -108,7 +108,7 @@ class Traces:
         self._ids = ids
         self._sessions: OrderedDict[str, SessionSpans] = OrderedDict()
 
-    def add(self, one: Reported) -> None:
+    def add(self, one: VerdictSummary) -> None:
         ended, began = _nanoseconds(one.ended), _nanoseconds(one.ended - one.ms / 1000)
         session = self._session(one, began)
         session.last = ended
@@ -124,7 +124,7 @@ class Traces:
             session.end(session.last)
         self._sessions.clear()
 
-    def _session(self, one: Reported, began: int) -> SessionSpans:
+    def _session(self, one: VerdictSummary, began: int) -> SessionSpans:
         found = self._sessions.pop(one.session, None)
         if found is None:
             self._ids.session = one.session
@@ -140,7 +140,7 @@ class Traces:
         self._sessions[one.session] = found
         return found
 
-    def _tool(self, session: SessionSpans, one: Reported, began: int) -> Span | None:
+    def _tool(self, session: SessionSpans, one: VerdictSummary, began: int) -> Span | None:
         """The span of the event's tool call."""
         if not one.tool:
             return None
@@ -154,7 +154,7 @@ class Traces:
             )
         return session.tools[name]
 
-    def _hooks(self, one: Reported, above: Span, began: int) -> None:
+    def _hooks(self, one: VerdictSummary, above: Span, began: int) -> None:
         at = began
         for hook in one.hooks:
             until = at + int(hook.ms * 1e6)
@@ -171,7 +171,7 @@ class Traces:
             span.end(until)
             at = until
 
-    def _end_what_ended(self, session: SessionSpans, one: Reported, above: Span, ended: int) -> None:
+    def _end_what_ended(self, session: SessionSpans, one: VerdictSummary, above: Span, ended: int) -> None:
         refused = one.decision == "deny" or one.stop
         if one.decision != "none" or one.failed_open or one.stop:
             above.set_attributes({"billhook.decision": one.decision, "billhook.failed_open": one.failed_open})
@@ -193,12 +193,12 @@ class Traces:
         return self._tracer.start_span(name, parent, start_time=began, attributes=about)
 
 
-def _turn(one: Reported) -> dict[str, Any]:
+def _turn(one: VerdictSummary) -> dict[str, Any]:
     about = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": one.agent}
     return {**about, "gen_ai.conversation.id": one.session, **({"billhook.turn": one.turn} if one.turn else {})}
 
 
-def _tool_call(one: Reported) -> dict[str, Any]:
+def _tool_call(one: VerdictSummary) -> dict[str, Any]:
     about = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": one.tool, "gen_ai.tool.type": "function"}
     call = {"gen_ai.tool.call.id": one.call} if one.call else {}
     return {**about, **call, "gen_ai.conversation.id": one.session, "billhook.decision": one.decision}
@@ -218,7 +218,7 @@ class VerdictMetrics:
         self._verdicts = _histogram(meter, "billhook.verdict.duration", "From the event to the verdict")
         self._hooks = _histogram(meter, "billhook.hook.duration", "One hook")
 
-    def add(self, one: Reported) -> None:
+    def add(self, one: VerdictSummary) -> None:
         about = {"event": one.event, "agent": one.agent}
         decided = {**about, "decision": one.decision, **({"tool": one.tool} if one.tool else {})}
         self._decisions.add(1, decided)
@@ -240,7 +240,7 @@ class VerdictLogs:
         self._logger = provider.get_logger(_NAME, __version__)
         self.made = 0
 
-    def add(self, one: Reported) -> None:
+    def add(self, one: VerdictSummary) -> None:
         if one.decision not in _OBJECTIONS and not one.failed_open and not one.stop:
             return
         self.made += 1
@@ -290,7 +290,7 @@ class Exporter:
         logging.getLogger("opentelemetry").addHandler(self._problem)
         self._room = int(os.environ.get("OTEL_BSP_MAX_QUEUE_SIZE") or 2048) // 2
 
-    def add(self, one: Reported) -> None:
+    def add(self, one: VerdictSummary) -> None:
         self.traces.add(one)
         self.counters.add(one)
         self.records.add(one)
@@ -326,7 +326,7 @@ class EndedSpans(SpanProcessor):
         self.count += 1
 
 
-def _exporter(signal: str) -> Counted | None:
+def _exporter(signal: str) -> CountingExporter | None:
     """The OTLP exporter for a signal, in the protocol of `OTEL_EXPORTER_OTLP_PROTOCOL`; None if it is switched off."""
     plural = {"trace": "TRACES", "metric": "METRICS", "_log": "LOGS"}[signal]
     if os.environ.get(f"OTEL_{plural}_EXPORTER", "otlp").lower() == "none":
@@ -335,7 +335,7 @@ def _exporter(signal: str) -> Counted | None:
     protocol = "grpc" if spelt == "grpc" else "http"
     module = importlib.import_module(f"opentelemetry.exporter.otlp.proto.{protocol}.{signal}_exporter")
     name = {"trace": "OTLPSpanExporter", "metric": "OTLPMetricExporter", "_log": "OTLPLogExporter"}[signal]
-    return Counted(getattr(module, name)())
+    return CountingExporter(getattr(module, name)())
 
 
 def main(lines: Iterable[bytes] = sys.stdin.buffer) -> None:
@@ -346,7 +346,7 @@ def main(lines: Iterable[bytes] = sys.stdin.buffer) -> None:
         time.sleep(_FLUSH)
         return
     threading.Thread(target=_tell_counts, args=[exporter], daemon=True).start()
-    decoder = msgspec.json.Decoder(Reported)
+    decoder = msgspec.json.Decoder(VerdictSummary)
     for line in lines:
         while not exporter.has_room:
             time.sleep(_PAUSE)

@@ -58,7 +58,7 @@ class HookSpan(msgspec.Struct, frozen=True, array_like=True):
     failed_open: bool
 
 
-class Reported(msgspec.Struct, frozen=True, omit_defaults=True):
+class VerdictSummary(msgspec.Struct, frozen=True, omit_defaults=True):
     """What telemetry gets of a verdict: no inputs, outputs or context."""
 
     id: str
@@ -79,13 +79,13 @@ class Reported(msgspec.Struct, frozen=True, omit_defaults=True):
     hooks: list[HookSpan] = []
 
 
-def reported(verdict: Verdict, config: "Config", host: str, ended: float) -> Reported:
+def reported(verdict: Verdict, config: "Config", host: str, ended: float) -> VerdictSummary:
     """The report of a verdict, without secrets."""
     event = verdict.about
     ran = [one for one in verdict.outcomes if one.status is not Status.SKIPPED]
     tool, call = event.payload.get("tool_name"), event.payload.get("tool_use_id")
     turns = (one.data.get("turn_id") for one in ran if isinstance(one.data, dict))
-    return Reported(
+    return VerdictSummary(
         id=verdict.id,
         ended=ended,
         ms=verdict.duration_ms,

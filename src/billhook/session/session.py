@@ -363,7 +363,7 @@ def run_to_end(coroutine: Coroutine[Any, Any, T]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return drive.run(coroutine)
-    return drive.run_aside(coroutine)
+    return drive.run_in_thread(coroutine)
 
 
 class _Attribute(Generic[T]):

@@ -72,9 +72,9 @@ class RedactionBudget:
 KEY_BYTES: Final = 32
 
 
-def kept_key(root: Path) -> bytes:
+def kept_key(root: Path, name: str = "redaction.key") -> bytes:
     """The user's key, created if it is missing: concurrent processes get the same one. Raises StoreError."""
-    path = root / "billhook" / "redaction.key"
+    path = root / "billhook" / name
     read = functools.partial(read_bytes, path, KEY_BYTES, root=root, private=True)
     found = read()
     if found is None:

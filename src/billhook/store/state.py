@@ -34,9 +34,10 @@ FOLDERS: Final = {
     "effects": "billhook/effects",
     "runs": "billhook/runs",
     "overrides": "billhook/overrides",
+    "questions": "billhook/questions",
 }
 """The folders of each kind of record, below the root."""
-COUNTED_ANEW: Final = frozenset({"turns", "held", "notices", "folders", "calls", "runs", "overrides"})
+COUNTED_ANEW: Final = frozenset({"turns", "held", "notices", "folders", "calls", "runs", "overrides", "questions"})
 """Kinds whose damaged records `update` treats as missing. A power loss must not disable the turns of a session; other
 kinds contain the user's choices or limits, and need the user."""
 

@@ -34,7 +34,7 @@ from billhook.core.events import EVENTS
 from billhook.core.text import counted
 from billhook.effects.rules import FIELDS, Rule
 from billhook.testing.expectations import deciders, forms, outcome_of, output_text, ran
-from billhook.testing.runner import CaseResult, CaseRunner, Progress, Suite, as_told, in_workers, permission_of
+from billhook.testing.runner import CaseResult, CaseRunner, Progress, Suite, as_shown, in_workers, permission_of
 
 _VERBS = {
     "hook": ("runs", "run"),
@@ -369,7 +369,7 @@ class _Attempt(msgspec.Struct, frozen=True):
 
     def _about(self, rule: Declared) -> list[Case]:
         """The cases that the rule can make a difference to, those that name it first."""
-        some = [one for one in self.cases if "after" in one.data or rule.wants(event_of(one.data)["hook_event_name"])]
+        some = [one for one in self.cases if "after" in one.data or rule.handles(event_of(one.data)["hook_event_name"])]
         return sorted(some, key=lambda one: rule.name not in (one.data.get("by"), one.data.get("without")))
 
     def _test(self, runner: CaseRunner, change: Change, changed: Config) -> str:
@@ -409,7 +409,7 @@ def _telling(runner: CaseRunner, call: dict[str, Any], hook: str, changed: Confi
 
 def _facts(runner: CaseRunner, call: dict[str, Any], hook: str, config: Config) -> dict[str, Any]:
     with runner.fired(Case(call, "", 0), config) as (event, verdict):
-        told, _ = as_told(verdict, call.get("agent", ""))
+        told, _ = as_shown(verdict, call.get("agent", ""))
         return {
             "expect": outcome_of(told),
             "by": [hook in ran(verdict), any(hook in forms(name) for name in deciders(verdict))],

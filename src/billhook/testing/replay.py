@@ -26,7 +26,7 @@ from billhook.config.builtin_hooks import StandIn
 from billhook.config.config import Config, as_data, content, kept, rows
 from billhook.config.declaration import CONDITION_KEYS, LAYERS, conditions_in_words
 from billhook.config.history import rows_of
-from billhook.config.recorder import Knowing
+from billhook.config.recorder import SessionLookup
 from billhook.config.trust import TRUST
 from billhook.core import drive, tools
 from billhook.core.answers import Decision, SkipReason, Verdict
@@ -51,9 +51,9 @@ _CODE: Final = frozenset({"run", "exec", "python", "url"})
 _SAME: Final = ("events", "match", *CONDITION_KEYS, "dialect", "on_failure", "what", "kind")
 
 Row = Mapping[str, Any]  # a hook as `billhook list --json` prints it, and as a kept configuration has it
-Standing = Literal["asked", "background", "skipped", "not asked"]  # the words of `billhook explain ID --json`
+ReplayState = Literal["asked", "background", "skipped", "not asked"]  # the words of `billhook explain ID --json`
 
-_STANDINGS: Final[dict[str, Standing]] = {"skipped": "skipped", "background": "background"}
+_STANDINGS: Final[dict[str, ReplayState]] = {"skipped": "skipped", "background": "background"}
 _LONGEST: Final = 200  # characters of a command or path in a reason
 
 
@@ -61,7 +61,7 @@ class Considered(msgspec.Struct, frozen=True, kw_only=True):
     """One hook of that event."""
 
     name: str
-    standing: Standing
+    standing: ReplayState
     why: str = ""  # why it was skipped
     word: str = ""  # the same in the word of the event log: `SkipReason`
     said: OutcomeRecord | None = None  # what happened when it ran
@@ -137,7 +137,7 @@ def _considered(record: Record, rows: Mapping[str, Row], event: Event | None) ->
             why = _why_not(word, rows.get(name), record, event)
             yield Considered(name=name, standing="not asked", word=word, why=why)
     for name, row in rows.items() if record.judged else ():
-        if name not in met and name not in record.not_asked and wants(row, record.event):
+        if name not in met and name not in record.not_asked and handles(row, record.event):
             why = row.get("why") or "the record has no reason"
             yield Considered(name=name, standing="not asked", why=str(why))
 
@@ -170,7 +170,7 @@ def _about(record: Record, event: Event | None) -> str:
     return f"`{text[:_LONGEST]}{'...' if len(text) > _LONGEST else ''}`" if text else "this"
 
 
-def wants(row: Row, event: str) -> bool:
+def handles(row: Row, event: str) -> bool:
     """Whether a hook listens for that event."""
     events = row.get("events")
     return not events or (isinstance(events, list) and event in events)
@@ -233,7 +233,8 @@ def _word(one: Record | OutcomeRecord) -> str:
 
 def judged_then(record: Record) -> Judgement:
     """The decision of the rules in a record, also where the user allowed the call once or paused the hook."""
-    word = _word(record)
+    asked = any(one.hook == "approvals" and one.source == "built-in" for one in record.outcomes)
+    word = "ask" if asked else _word(record)  # the rules asked, and a person answered
     if word in ("none", "allow") and any(one.rewrote_input for one in record.outcomes):
         word = "rewrite"
     then = Judgement(word, decided_by(record) if word != "none" else (), record.reason or "")
@@ -489,7 +490,7 @@ class Judge:
             found.hooks,
             observers=observers,
             env={"CLAUDE_PROJECT_DIR": config.project, "BILLHOOK_AGENT": host},
-            know=Knowing(state, config.project, names=False, turns=True),
+            know=SessionLookup(state, config.project, names=False, turns=True),
         )
         self._deciding = [hook for hook in self._engine.hooks if hook.run is not nothing]
         self._work: dict[str, str] = {}
@@ -518,7 +519,7 @@ class Judge:
     def alone(self, record: Record) -> Judgement:
         """The same for one event, without those before it."""
         found = self.judge(record)
-        if any(hook.wants(record.event) for hook in self._stateful):
+        if any(hook.handles(record.event) for hook in self._stateful):
             doubt = Doubt("", "it depends on earlier events of the session; `billhook replay` judges all", total=True)
             found = replace(found, word="unknown", doubts=(*found.doubts, doubt))
         return found
@@ -540,8 +541,8 @@ class Judge:
 
     def _work_for(self, event: str) -> str:
         """Whether an event needs no judgement, one for equal records, or one for each record."""
-        each = event in self._noted or any(hook.wants(event) for hook in (*self._stateful, *self._codes))
-        some = any(hook.wants(event) for hook in self._deciding)
+        each = event in self._noted or any(hook.handles(event) for hook in (*self._stateful, *self._codes))
+        some = any(hook.handles(event) for hook in self._deciding)
         self._work[event] = "each" if each else "once" if some else "none"
         return self._work[event]
 
@@ -785,4 +786,4 @@ def _rules_at(revision: str, project: str) -> dict[str, bytes | None]:
 @cache
 def project_of(folder: str) -> str:
     """The project to which a folder belongs, also if the folder was removed."""
-    return sources.find(loader.standing(folder), layers=("project", "local")).project
+    return sources.find(loader.existing_folder(folder), layers=("project", "local")).project

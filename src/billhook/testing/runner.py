@@ -28,8 +28,18 @@ from billhook.config import build, sources
 from billhook.config.approval_scope import NAMES as BUILD_FILES
 from billhook.config.cases import Case, case_files, cases_in, event_of, unknown_hooks
 from billhook.config.config import Config, Entry
-from billhook.config.declaration import BUILTINS, Declared, Exec, Layer, Python, RunAction, Say, Url, needs_consent
-from billhook.config.explain import Explained, explain
+from billhook.config.declaration import (
+    BUILTINS,
+    Declared,
+    Exec,
+    FixedAnswer,
+    Layer,
+    Python,
+    RunAction,
+    Url,
+    needs_consent,
+)
+from billhook.config.explain import ExplainedHook, explain
 from billhook.config.loader import Instead, load_config, load_instead
 from billhook.config.recorder import encoded
 from billhook.config.referenced_files import named
@@ -418,7 +428,7 @@ def make_runner(suite: Suite, folder: Path, name: str = "0") -> "CaseRunner":
 def runs_code(declared: Declared) -> bool:
     """Whether a hook starts a program."""
     action = declared.action
-    return isinstance(action, RunAction | Exec | Python) or (isinstance(action, Say) and bool(action.command))
+    return isinstance(action, RunAction | Exec | Python) or (isinstance(action, FixedAnswer) and bool(action.command))
 
 
 def with_entries(config: Config, change: Callable[[Entry], Entry]) -> Config:
@@ -502,7 +512,7 @@ class CaseRunner:
                 got = permission_of(event, config) if wanted else wanted
         except BillhookError as error:
             return CaseResult(case=case, status="failed", problems=(self.scratch.shown(str(error).partition("\n")[0]),))
-        told, lost = as_told(verdict, case.data.get("agent", ""))
+        told, lost = as_shown(verdict, case.data.get("agent", ""))
         problems = [*differences(case.data, told, effects, deciders(verdict))]
         if got != wanted:
             problems.append(f"expected the permission rules to decide {wanted}, got {got}")
@@ -540,7 +550,7 @@ class CaseRunner:
 
     def _fire(self, event: Event, case: Case, config: Config) -> Verdict:
         """The verdict; hooks that answer later have answered."""
-        engine = config.engine(host=case.data.get("agent") or "claude")
+        engine = config.engine(host=case.data.get("agent") or "claude", approvals=False)
         verdict = engine.fire_sync(event)
         engine.background.settle(_SECONDS)
         return verdict
@@ -584,7 +594,7 @@ class CaseRunner:
         ran = {one.hook for one in verdict.outcomes if one not in skipped}
         ended = {one.hook for one in skipped if one.skipped and one.skipped.by}
         tool, given = getattr(event, "tool_name", ""), getattr(event, "tool_input", None)
-        wanting = [one for one in config.entries if one.hook is not None and one.hook.wants(verdict.event)]
+        wanting = [one for one in config.entries if one.hook is not None and one.hook.handles(verdict.event)]
         about = {one.shown for one in wanting if _is_about(one.declared, tool)} | ran
         hooks = {one.shown: one.shown in ran for one in wanting if one.shown in about - ended}
         limited = [one.answer.speaks for one in verdict.outcomes if one.hook == RATE_LIMIT]
@@ -598,7 +608,7 @@ class CaseRunner:
         return Exercised(hooks, dict(_cells(event, config)), struck)
 
 
-def as_told(verdict: Verdict, agent: str) -> tuple[Verdict, list[str]]:
+def as_shown(verdict: Verdict, agent: str) -> tuple[Verdict, list[str]]:
     """The verdict as an agent understands it, and what it is not told. Without an agent: the verdict itself."""
     if not agent:
         return verdict, []
@@ -635,7 +645,7 @@ def _in_words(verdict: Verdict) -> str:
     return f"{word}{by}{f': {reason}' if reason else ''}"
 
 
-def _reason(one: Explained) -> str:
+def _reason(one: ExplainedHook) -> str:
     if one.reasons:
         return f"{one.row.name}: skipped, because {one.why}"
     answer = f", and answers {one.answer.decision}" if one.answer is not None else ""

@@ -304,7 +304,7 @@ def in_loop(show: ui.Show) -> ui.Show:
     return shown
 
 
-def _deed(deed: ui.HookDeed, event: str) -> str:
+def _deed(deed: ui.HookEffect, event: str) -> str:
     """`denied by guard (12 ms): no rm`; for other events than PreToolUse, the event's name comes first."""
     words, colour = _LABELS[deed.did]
     where = "" if event == "PreToolUse" else f"{event}: "

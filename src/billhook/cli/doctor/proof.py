@@ -26,7 +26,7 @@ from billhook.core import client_env, strictjson
 from billhook.core.text import counted, one_line
 from billhook.runners.process_tree import processes
 from billhook.store.files import log_folder
-from billhook.store.log import Record, Wanted
+from billhook.store.log import Record, RecordFilter
 from billhook.store.log.reader import LogReader
 from billhook.testing import replay
 from billhook.testing.replay import Judges
@@ -137,7 +137,7 @@ class _Watch:
     def __init__(self, root: Path, project: str, host: str, nonce: str, since: str) -> None:
         self._log = LogReader(log_folder(root, project), root)
         self._host, self._nonce = host, nonce
-        self._wanted = Wanted(since=since, events=_EARLY)
+        self._wanted = RecordFilter(since=since, events=_EARLY)
 
     def found(self) -> Record | None:
         """The record with the nonce; where prompts are not logged, any prompt since the start."""
@@ -222,7 +222,7 @@ class LoggedCalls:
         if project in self.projects:
             return
         self.projects.add(project)
-        for entry in LogReader(log_folder(self._root, project), self._root).forward(Wanted(project=project)):
+        for entry in LogReader(log_folder(self._root, project), self._root).forward(RecordFilter(project=project)):
             if entry.record.host in self._as:
                 self._add(entry.record)
 

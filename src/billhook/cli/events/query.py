@@ -26,7 +26,7 @@ from billhook.core.text import folded, suggest
 from billhook.serve.hook_server import canonical
 from billhook.store import sessions as names
 from billhook.store.files import StoreError, log_folder, opened, read_in, state_root
-from billhook.store.log import Record, Wanted
+from billhook.store.log import Record, RecordFilter
 from billhook.store.log.reader import LogEntry, LogReader
 from billhook.store.sessions import VERBS, SessionRecord, Sessions
 from billhook.store.state import FOLDERS, LARGEST, FileState
@@ -45,9 +45,9 @@ class LogScope(NamedTuple):
 def here() -> LogScope:
     """The project of the working directory, and the state root."""
     from billhook.config import sources
-    from billhook.config.loader import standing
+    from billhook.config.loader import existing_folder
 
-    return LogScope(sources.find(standing(".")).project, state_root())
+    return LogScope(sources.find(existing_folder(".")).project, state_root())
 
 
 def every_log(where: LogScope) -> list[LogReader]:
@@ -84,7 +84,7 @@ class Logs:
 
     def __init__(
         self,
-        wanted: Mapping[str, Wanted],
+        wanted: Mapping[str, RecordFilter],
         here: LogScope,
         keep: Callable[[Record], bool] | None = None,
         *,
@@ -97,7 +97,7 @@ class Logs:
         """
         self.here = here
         self._by_folder: dict[Path, LogReader] = {}
-        self._wanted: list[tuple[LogReader, Wanted]] = []
+        self._wanted: list[tuple[LogReader, RecordFilter]] = []
         for project, of_it in wanted.items():  # two projects may share a folder
             reader = here.reader(project)
             self._wanted.append((self._by_folder.setdefault(reader.folder, reader), of_it))
@@ -265,7 +265,7 @@ def sessions_called(word: str, here: LogScope) -> Ids:
 def newest_session(here: LogScope) -> str | None:
     """The session of the newest record here that has one; empty if no record has one; None if there are no records."""
     newest = None
-    for entry in here.reader().backward(Wanted(project=here.project)):
+    for entry in here.reader().backward(RecordFilter(project=here.project)):
         newest = entry.record.session_id
         if newest:
             break
@@ -286,7 +286,7 @@ def _by_id(word: str, here: LogScope) -> Ids:
 
 
 def is_logged(session_id: str, here: LogScope) -> bool:
-    wanted = Wanted(sessions=frozenset((session_id,)), project=here.project)
+    wanted = RecordFilter(sessions=frozenset((session_id,)), project=here.project)
     return next(here.reader().backward(wanted), None) is not None
 
 
@@ -295,7 +295,7 @@ def _known(word: str, here: LogScope) -> Iterator[Iterable[tuple[str, str, str]]
     be forgotten; all sessions with a name."""
     recent = Sessions(FileState(here.root)).recent(here.project)
     yield ((here.project, session.session_id, session.name) for session in recent)
-    logged = here.reader().forward(Wanted(text=word, project=here.project))
+    logged = here.reader().forward(RecordFilter(text=word, project=here.project))
     yield ((here.project, entry.record.session_id, entry.record.session_name) for entry in logged)
     yield ((session.project, session.session_id, session.name) for session in every_session(here))
 
@@ -476,7 +476,7 @@ def chosen(filters: Filters, here: LogScope) -> Logs:
     """The matching records; no logs if the session is `.` and the log is empty."""
     ids = meant(filters.sessions, here) if filters.sessions else {here.project: None}
     events = frozenset(_events(filters.events, here, ids or {here.project: None}))
-    wanted = Wanted(
+    wanted = RecordFilter(
         events=events or None,
         tools=frozenset(_tools(filters.tools, here)) or None,
         decisions=filters.decisions,
@@ -523,7 +523,7 @@ def _tools(words: Iterable[str], here: LogScope) -> Iterator[str]:
     known = {folded(name): name for name in TOOLS}
     for word in words:
         name = tools.canonical(word)
-        occurs = here.reader().backward(Wanted(tools=frozenset((name,))))
+        occurs = here.reader().backward(RecordFilter(tools=frozenset((name,))))
         if name not in TOOLS and not name.startswith("mcp__") and next(occurs, None) is None:
             name = known.get(folded(word), "") or tools.canonical(word.lower())
             if name not in TOOLS:

@@ -20,7 +20,7 @@ from billhook.core import tools
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, flat, visible
 from billhook.effects.rules import EDITS
-from billhook.store.log import Record, Wanted
+from billhook.store.log import Record, RecordFilter
 from billhook.store.log.reader import called
 from billhook.store.sessions import Sessions, is_an_id
 from billhook.store.state import FileState
@@ -61,7 +61,7 @@ def list_verb(everywhere: bool, since: str | None, until: str | None, last: int 
     """Show the sessions of this project, the newest last: name, id, times, the number of events, and how many of them
     were denied, asked, or failed open."""
     where = query.here()
-    found, foreign = sessions(where, Wanted(since=since, until=until), everywhere=everywhere)
+    found, foreign = sessions(where, RecordFilter(since=since, until=until), everywhere=everywhere)
     if not found and not foreign and not where.reader().bytes:
         return show_nothing(query.Logs({}, where), in_json=in_json)
     return show_list(
@@ -69,7 +69,7 @@ def list_verb(everywhere: bool, since: str | None, until: str | None, last: int 
     )
 
 
-def sessions(where: query.LogScope, wanted: Wanted, *, everywhere: bool) -> tuple[list[Summary], int | None]:
+def sessions(where: query.LogScope, wanted: RecordFilter, *, everywhere: bool) -> tuple[list[Summary], int | None]:
     """The sessions in the order of their newest record, and the number of lines of other programs, if known."""
     names, found = query.SessionNames(where), dict[tuple[str, str], Summary]()
     readers = query.every_log(where) if everywhere else [where.reader()]

@@ -364,8 +364,12 @@ def _configured(target: Target) -> list[tuple[str, float]]:
     ]
     found: list[tuple[str, float]] = []
     for one in (one for one in hooks if one.enabled and not one.ours):
-        wanted = [name for name in target.host.spellings if name in one.events or (name in EVENTS and one.wants(name))]
+        wanted = [
+            name for name in target.host.spellings if name in one.events or (name in EVENTS and one.handles(name))
+        ]
         found += [(name, one.timeout or 0) for name in ([one.part] if one.part else wanted)]
+    if config.approvals is not None:
+        found.append(("PreToolUse", config.approvals.seconds))  # a person needs longer than a hook
     return found
 
 

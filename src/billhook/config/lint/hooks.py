@@ -23,12 +23,12 @@ from billhook.config.declaration import (
     EVENT_VARIABLES,
     Declared,
     Exec,
+    FixedAnswer,
     Mask,
     NotYet,
     Python,
     Rewrite,
     RunAction,
-    Say,
     Url,
     spelling,
 )
@@ -36,7 +36,7 @@ from billhook.config.lint import at_event, edit, finding, kinds, listed
 from billhook.config.lint.commands import LONGEST, head_of, scripts
 from billhook.config.permissions import MODES
 from billhook.config.sources import agent_of
-from billhook.core.answer_schema import HEARD
+from billhook.core.answer_schema import SUPPORTED_FIELDS
 from billhook.core.dialect_traits import meanings
 from billhook.core.events import EVENTS, Block
 from billhook.core.match import compile_matcher
@@ -119,7 +119,7 @@ def _blocking(hook: Declared) -> str:
 
 
 def _says_no(hook: Declared) -> bool:
-    return isinstance(hook.action, Say) and hook.action.decision in ("deny", "ask")
+    return isinstance(hook.action, FixedAnswer) and hook.action.decision in ("deny", "ask")
 
 
 _EFFECTS = {
@@ -365,7 +365,7 @@ def blanked(text: str, *, double: bool) -> str:
 
 
 _KEEPS_GOING: Final = frozenset(name for name, kind in EVENTS.items() if kind.block is Block.KEEP_GOING)
-_STOPS: Final = frozenset(EVENTS) - {name for name, fields in HEARD.items() if "continue" not in fields}
+_STOPS: Final = frozenset(EVENTS) - {name for name, fields in SUPPORTED_FIELDS.items() if "continue" not in fields}
 _HONOURED: Final = {
     "keep_going": _KEEPS_GOING,
     "stop": _STOPS,
@@ -390,7 +390,7 @@ def lint_answer(hook: Declared) -> Iterator[Finding]:
 
 def _answer_key(hook: Declared) -> str:
     match hook.action:
-        case Say(decision):
+        case FixedAnswer(decision):
             return decision
         case Rewrite():
             return "rewrite"
@@ -470,7 +470,7 @@ def _texts(hook: Declared) -> Iterator[str]:
             yield text
         case Exec(argv):
             yield from argv
-        case Say(_, text, _, command):
+        case FixedAnswer(_, text, _, command):
             yield from (text, command)
         case Rewrite(fields, programs):
             yield from (str(value) for _, value in (*fields, *programs))
@@ -619,7 +619,7 @@ def limits(hook: Declared, agent: Host) -> list[HostLimit]:
 def _known(hook: Declared) -> tuple[str, ...] | None:
     """The answers that the hook returns; None if they are unknown."""
     match hook.action:
-        case Say(decision):
+        case FixedAnswer(decision):
             return _LITERALS.get(decision, (decision,))
         case Rewrite():
             return ("rewrite_input",)

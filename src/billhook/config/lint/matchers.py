@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from billhook.config.declaration import Declared, Say
+from billhook.config.declaration import Declared, FixedAnswer
 from billhook.config.lint import Edit, at_event, edit, finding, kinds, listed
-from billhook.config.permissions import Permitted, Rules
+from billhook.config.permissions import PlacedRule, Rules
 from billhook.config.sources import agent_of
 from billhook.core.dialect_traits import Meanings, meanings
 from billhook.core.errors import RuleError
@@ -362,7 +362,7 @@ def _unknown_names(hook: Declared, wanted: list[type[Event]], row: Meanings) -> 
 def _moved(hook: Declared, event: str) -> str:
     if event in hook.events:
         left = [name for name in _plain_names(hook.match or "") if name not in EVENTS]
-        if not left and isinstance(hook.action, Say) and hook.action.decision == "allow":
+        if not left and isinstance(hook.action, FixedAnswer) and hook.action.decision == "allow":
             return "name the tools that it allows"  # without a matcher it would allow every call
         return edit(hook, "match", "|".join(left)) if left else f"remove `{edit(hook, 'match', hook.match)}`"
     return f"{at_event(hook, event)} and remove `{edit(hook, 'match', hook.match)}`"
@@ -496,7 +496,7 @@ def _contradiction(hook: Declared, rule: Rule) -> list[Finding]:
 # neither this rule nor the rules of other hooks match is a finding.
 
 
-class CommandDeed(msgspec.Struct, frozen=True):
+class CommandAction(msgspec.Struct, frozen=True):
     """One operation of a command, and its spellings."""
 
     command: tuple[str, ...]
@@ -507,23 +507,23 @@ class CommandDeed(msgspec.Struct, frozen=True):
 MOST = 100  # Rules that are compared with each other. Longer lists are generated.
 
 DEEDS = (
-    CommandDeed(("git", "push"), ("--force", "-f"), anywhere=True),
-    CommandDeed(("git", "reset"), ("--hard",), anywhere=True),
-    CommandDeed(("git", "commit"), ("--no-verify", "-n"), anywhere=True),
-    CommandDeed(("git", "clean"), ("-fd", "-df", "-f -d", "-d -f")),
-    CommandDeed(("git", "clean"), ("-fdx", "-xdf", "-dfx", "-f -d -x")),
-    CommandDeed(("git", "branch"), ("-D", "--delete --force", "-d -f")),
-    CommandDeed(("rm",), ("-rf", "-fr", "-r -f", "-f -r", "--recursive --force")),
-    CommandDeed(("chmod",), ("777", "0777", "a+rwx")),
-    CommandDeed(("npm", "install"), ("-g", "--global"), anywhere=True),
-    CommandDeed(("docker", "system", "prune"), ("-af", "-fa", "-a -f", "--all --force")),
-    CommandDeed(("terraform", "apply"), ("-auto-approve", "--auto-approve"), anywhere=True),
+    CommandAction(("git", "push"), ("--force", "-f"), anywhere=True),
+    CommandAction(("git", "reset"), ("--hard",), anywhere=True),
+    CommandAction(("git", "commit"), ("--no-verify", "-n"), anywhere=True),
+    CommandAction(("git", "clean"), ("-fd", "-df", "-f -d", "-d -f")),
+    CommandAction(("git", "clean"), ("-fdx", "-xdf", "-dfx", "-f -d -x")),
+    CommandAction(("git", "branch"), ("-D", "--delete --force", "-d -f")),
+    CommandAction(("rm",), ("-rf", "-fr", "-r -f", "-f -r", "--recursive --force")),
+    CommandAction(("chmod",), ("777", "0777", "a+rwx")),
+    CommandAction(("npm", "install"), ("-g", "--global"), anywhere=True),
+    CommandAction(("docker", "system", "prune"), ("-af", "-fa", "-a -f", "--all --force")),
+    CommandAction(("terraform", "apply"), ("-auto-approve", "--auto-approve"), anywhere=True),
 )
 
 
 def lint_rules(hooks: Sequence[Declared]) -> Iterator[Finding]:
     """Spellings that the rules of all hooks for an event miss."""
-    judging = (hook for hook in hooks if not (isinstance(hook.action, Say) and hook.action.decision == "allow"))
+    judging = (hook for hook in hooks if not (isinstance(hook.action, FixedAnswer) and hook.action.decision == "allow"))
     said = [(hook, text) for hook in judging for text in hook.conditions.rules]
     rules = [(hook, text, rule) for hook, text in said if (rule := _shell_rule(text)) is not None][:MOST]
     for hook, text, rule in rules:
@@ -551,7 +551,7 @@ def _sees(rule: Rule, command: str) -> bool:
     return rule.strikes("Bash", {"command": command})
 
 
-def _seen_by(rule: Rule) -> Iterator[tuple[CommandDeed, list[str]]]:
+def _seen_by(rule: Rule) -> Iterator[tuple[CommandAction, list[str]]]:
     """The operations that a rule is for, each with all spellings of a command that it matches."""
     specifier = rule.specifier or ""
     specifier = f"{specifier[:-2]} *" if specifier.endswith(":*") else specifier
@@ -572,13 +572,13 @@ def other_spelling(text: str, command: str) -> str:
     return ""
 
 
-def _is_spelt(deed: CommandDeed, words: Sequence[str]) -> bool:
+def _is_spelt(deed: CommandAction, words: Sequence[str]) -> bool:
     count = len(deed.command)
     given = set(words[count:])
     return tuple(words[:count]) == deed.command and any(given.issuperset(one.split()) for one in deed.spellings)
 
 
-def _variants(deed: CommandDeed, words: list[str]) -> list[str]:
+def _variants(deed: CommandAction, words: list[str]) -> list[str]:
     """The command with its options in every spelling and place; none if it has no such options."""
     for wanted in sorted(map(str.split, deed.spellings), key=len, reverse=True):
         for start in range(len(words)):
@@ -587,7 +587,7 @@ def _variants(deed: CommandDeed, words: list[str]) -> list[str]:
     return []
 
 
-def _spelt(deed: CommandDeed, before: list[str], after: list[str]) -> Iterator[str]:
+def _spelt(deed: CommandAction, before: list[str], after: list[str]) -> Iterator[str]:
     for options in map(str.split, deed.spellings):
         orders = [[*before, *options, *after]]
         if deed.anywhere:
@@ -607,7 +607,7 @@ def lint_permissions(rules: Rules) -> Iterator[Finding]:
     yield from _outdone(rules.allow, ask, "ask")
 
 
-def _no_such_tool(one: Permitted) -> Iterator[Finding]:
+def _no_such_tool(one: PlacedRule) -> Iterator[Finding]:
     """Names that are similar to a known one; others may be tools of the user."""
     name = one.rule.tool
     meant = None if "*" in name or name.startswith("mcp__") or name in TOOLS else _slipped_tool(name)
@@ -617,7 +617,7 @@ def _no_such_tool(one: Permitted) -> Iterator[Finding]:
         yield Finding("BH301", message, one.file, one.line, one.column, hint)
 
 
-def _outdone(rules: Sequence[Permitted], stricter: Sequence[Permitted], kind: str) -> Iterator[Finding]:
+def _outdone(rules: Sequence[PlacedRule], stricter: Sequence[PlacedRule], kind: str) -> Iterator[Finding]:
     by_rule = {(other.rule.tool, other.rule.specifier): other for other in reversed(stricter)}
     for one in rules:
         other = by_rule.get((one.rule.tool, one.rule.specifier)) or by_rule.get((one.rule.tool, None))

@@ -257,8 +257,11 @@ ROWS: Final[tuple[Row, ...]] = (
 def _terraform(call: Call) -> Iterator[Effect]:
     """`TF_CLI_ARGS=-destroy terraform apply`: options that a variable adds."""
     given = [value for name, _, value in (word.partition("=") for word in call.assignments) if "TF_CLI_ARGS" in name]
-    if "-destroy" in " ".join(given) and call.operands[:1] == ["apply"]:
+    applies = call.operands[:1] == ["apply"]
+    if applies and "-destroy" in " ".join(given):
         yield _destroyed(call, "TF_CLI_ARGS")
+    elif applies and ("destroys" in call.command.origins or (call.command.stdin or "").lower().startswith("y")):
+        yield _destroyed(call, "the plan's changes")
 
 
 READERS: Final[Mapping[str, Reader]] = {

@@ -53,6 +53,8 @@ _CONSTANTS: Final = {"true": True, "TRUE": True, "false": False, "FALSE": False}
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _INSIDE = re.compile(r"([#$]\{[^}]*\}|(?<!\\)\$[A-Za-z_]\w*)")
 _SOCKET = re.compile(r"\b(?:fsockopen|TCPSocket|PF_INET|AF_INET|inet_aton|net\.(?:connect|Socket|createConnection))\b")
+_LONGEST_OBEYING: Final = 8_192
+_OBEYS = re.compile(r"\b(\w+)\s*=\s*\w+\.(?:gets|read|recv)\b.{0,200}?(?:popen|system|exec|spawn)\w*\W{1,3}\1\b", re.S)
 _SHELL_PATH = re.compile(r"(?:/bin/(?:ba|z|da)?sh|cmd\.exe)\b")
 _ALIASES = re.compile(r"\b(\w+)\s*(?::|\sas\s)\s*(\w+)\s*(?=[,}][^={}()]{0,200}(?:=|from)\s*)")
 """`const {execSync: e} = ...`, `import {execSync as e} from ...`"""
@@ -77,7 +79,7 @@ class LiteralReader(PythonReader):
         for does, pattern in self.language.texts.items():
             for found in re.findall(pattern, text):
                 self.act(does, [Seen(_unescaped(found))], {}, found)
-        if _SOCKET.search(text) and _SHELL_PATH.search(text):
+        if _SOCKET.search(text) and (_SHELL_PATH.search(text) or _OBEYS.search(text, 0, _LONGEST_OBEYING)):
             self.act("socket", [], {})
             self.act("attach", [], {})
         return _Parser(text, self.language, self.call.command.stdin).module()
@@ -257,38 +259,4 @@ def _interpolated(text: str) -> list[ast.expr]:
     ]
 
 
-# ----- PowerShell
-
-_WORD = re.compile(r"\"[^\"]*\"|'[^']*'|[^\s\"',]+")
-_DOWNLOADS = re.compile(r"(?i)\b(?:iwr|irm|invoke-webrequest|invoke-restmethod|downloadstring|curl|wget)\b")
-
-
-class PowerShellReader(PythonReader):
-    """PowerShell code: pipes of commands, as calls."""
-
-    def parse(self, text: str) -> ast.AST:
-        statements = re.split(r"[;\n]", re.sub(r"#[^\n]*", "", text))
-        return ast.Module([ast.Expr(self._pipe(statement)) for statement in statements], [])
-
-    def _pipe(self, statement: str) -> ast.expr:
-        """The commands of a pipe: the piped value is the argument of a command without arguments."""
-        given: ast.expr = ast.Call(ast.Name("iwr"), [], []) if _DOWNLOADS.search(statement) else ast.Constant(None)
-        found: list[ast.expr] = []
-        options = ""
-        for part in statement.split("|"):
-            name, *words = _WORD.findall(part.strip(" (){}")) or [""]
-            options += "".join(word.lower() for word in words if word.startswith("-"))
-            operands = [_operand(word) for word in words if not word.startswith("-")]
-            takes = name.lower() in ("iex", "invoke-expression") or not operands
-            found += [] if takes else [given]
-            recursive = ast.keyword("recursive", ast.Constant("-r" in options))
-            given = ast.Call(ast.Name(name.lower()), [given] if takes else operands[:1], [recursive])
-        return ast.List([*found, given] if "-whatif" not in options else [])
-
-
-def _operand(word: str) -> ast.expr:
-    path = re.sub(r"^\$(?:HOME|env:HOME|env:USERPROFILE)", "~", word.strip("'\"").replace("\\", "/"))
-    return ast.Constant(None if "$" in path else path)
-
-
-_READERS: Final[Mapping[str, type[PythonReader]]] = {"python": PythonReader, "pwsh": PowerShellReader}
+_READERS: Final[Mapping[str, type[PythonReader]]] = {"python": PythonReader}

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -18,19 +19,19 @@ _SQL = re.compile(
     r"""
     (?P<run>     /\*!\d* )                           # MySQL runs what such a comment holds
   | (?P<comment> --[^\n]* | /\*.*?(?:\*/|\Z) | ^[ \t]*\#[^\n]* )
-  | (?P<text>    '[^']*(?:'|\Z) )
+  | (?P<text>    '[^']*(?:'|\Z) | (?P<tag>\$(?:[A-Za-z_]\w*)?\$).*?(?:(?P=tag)|\Z) )
   | (?P<name>    "[^"]*(?:"|\Z) | `[^`]*(?:`|\Z) | \[[^\]\n;]*\] )
   | (?P<end>     ; | \\[gG] | ^GO[ \t]*$ )
     """,
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
-_BEFORE: Final = frozenset({"BEGIN", "DO", "$$", "THEN", "ELSE", "LOOP"})
+_BEFORE: Final = frozenset({"BEGIN", "THEN", "ELSE", "LOOP"})
 _DROPPED: Final = word_set(
     "DATABASE MEASUREMENT SCHEMA TABLE USER ROLE TABLESPACE KEYSPACE OWNED DATASET COLLECTION BUCKET SERIES WAREHOUSE"
 )
 _NO_NAMES: Final = word_set("IF EXISTS TABLE ONLY FROM CASCADE PURGE")
 _KEPT_COLUMNS: Final = word_set("CONSTRAINT INDEX KEY PRIMARY FOREIGN DEFAULT NOT IDENTITY EXPRESSION CHECK")
-_ALWAYS = re.compile(r"(?:\(*(?:1|TRUE|(\w+)=\1)\)*)(?:RETURNING.*)?")
+_ALWAYS = re.compile(r"(?:\(*(?:1|TRUE|NOTFALSE|ID(?:>=?0|ISNOTNULL)|(\w+)=\1)\)*)(?:(?:RETURNING|OR).*)?")
 
 
 def _replaced(found: re.Match[str]) -> str:
@@ -39,9 +40,27 @@ def _replaced(found: re.Match[str]) -> str:
     return {"text": " s ", "end": ";"}.get(found.lastgroup or "", " ")
 
 
+_CODE = re.compile(
+    r"\b(?:DO|EXEC(?:UTE)?(?:\s+IMMEDIATE)?|sp_executesql|PREPARE\s+\w+\s+FROM)\s*(?:LANGUAGE\s+\w+\s*)?"
+    r"\(?\s*(?:format\s*\(\s*)?[NE]?('|\$(?:[A-Za-z_]\w*)?\$|\0)",
+    re.IGNORECASE,
+)
+"""What begins a string that is run: `DO $$ ...`, `EXECUTE 'DROP TABLE x'`."""
+_MOST_CODE: Final = 16
+
+
+def _code(text: str) -> Iterator[str]:
+    """The strings in SQL that are SQL as well; a shell may have put its number in place of `$$`."""
+    for found in islice(_CODE.finditer(text), _MOST_CODE):
+        end = text.find(found[1], found.end())
+        yield text[found.end() : end if end >= 0 else len(text)]
+
+
 def statements(text: str) -> Iterator[list[str]]:
     """The words of each statement, upper case, without comments; a string is `S`."""
-    for statement in _SQL.sub(_replaced, text[:LARGEST_SQL]).upper().split(";"):
+    text = text[:LARGEST_SQL]
+    lexed = (_SQL.sub(_replaced, each) for each in (text, *_code(text)))
+    for statement in ";".join(lexed).upper().split(";"):
         words = statement.replace("(", " ( ").replace(")", " ) ").replace(",", " , ").split()
         while words and words[0] in _BEFORE:
             del words[0]

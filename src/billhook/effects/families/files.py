@@ -9,6 +9,7 @@ from typing import BinaryIO, Final, cast
 import msgspec
 
 from billhook.effects.effect import UNKNOWN, Effect, Weight
+from billhook.effects.families.network import CURL_VALUES, WGET_VALUES
 from billhook.effects.families.reading import find_branch, find_names, only_names, pass_on, read_file
 from billhook.effects.places import has_pattern, is_device
 from billhook.effects.rules import segment_matches
@@ -301,7 +302,9 @@ def _sed(call: Call) -> Iterator[Effect]:
     files = call.operands if scripts or call.has("-f", "--file") else call.operands[1:]
     for script in scripts or ([] if call.has("-f", "--file") else call.operands[:1]):
         written, runs = sed_script(script)
-        yield from (effect for word in written for effect in call.put(word))
+        yield from (effect for word in written[:_MOST_WRITTEN] for effect in call.put(word))
+        if len(written) > _MOST_WRITTEN or len(script) > _LONGEST_SED:
+            yield call.effect("run-opaque", certain=False, why="the script of sed is too long to be read")
         if runs:
             yield call.effect("run-opaque", script, certain=False, why="sed runs text as a command")
     prints = call.command.shown and not in_place and not only_names(call)
@@ -346,6 +349,7 @@ def _patch(call: Call) -> Iterator[Effect]:
     if not output:
         files = [_below(folder, word) for word in call.options.values("-i", "--input")]
         yield from patch_effects(call, files, folder, _number(call, "-p", "--strip"))
+        yield from undone_work(call)
 
 
 def patch_effects(call: Call, files: Sequence[str], folder: str, strip: int | None) -> Iterator[Effect]:
@@ -355,6 +359,12 @@ def patch_effects(call: Call, files: Sequence[str], folder: str, strip: int | No
     names = dict.fromkeys(name for text in texts for name in patched(text, strip))
     for effect in call.on_path("write", folder, recursive=True, weight="light" if call.command.name == "git" else None):
         yield msgspec.structs.replace(effect, names=(*names, UNKNOWN))
+
+
+def undone_work(call: Call) -> Iterator[Effect]:
+    """`git diff | git apply -R`: uncommitted changes are taken back, and kept nowhere."""
+    if call.has("-R", "--reverse") and "changes" in call.command.fed:
+        yield call.effect("discard", scope="project" if call.command.name == "patch" else "unknown", recursive=True)
 
 
 def _input_files(call: Call, words: Sequence[str]) -> list[str]:
@@ -378,11 +388,7 @@ def _apply_patch(call: Call) -> Iterator[Effect]:
 
 
 def _curl(call: Call) -> Iterator[Effect]:
-    call = call.with_values(
-        "-o -A -b -c -C -d -D -e -E -F -H -K -m -Q -r -t -T -u -U -w -x -X -y -Y -z --output --output-dir --cookie-jar "
-        "--dump-header --trace --stderr --data --header --request --url --data-raw --data-binary --json --user --form "
-        "--max-time --connect-timeout --retry --user-agent --upload-file --write-out --proxy --cookie"
-    )
+    call = call.with_values(CURL_VALUES)
     folder = (call.options.values("--output-dir") or [""])[-1]
     targets = call.options.values("-o", "--output", "-c", "--cookie-jar", "-D", "--dump-header", "--trace", "--stderr")
     if call.has("-O", "--remote-name", "--remote-name-all"):
@@ -395,10 +401,7 @@ def _curl(call: Call) -> Iterator[Effect]:
 
 
 def _wget(call: Call) -> Iterator[Effect]:
-    call = call.with_values(
-        "-O -P -o -a -i -B -t -T -w -Q -e -U --output-document --directory-prefix --output-file --append-output "
-        "--input-file --user-agent --header --post-data --post-file --tries --timeout --method --body-data --body-file"
-    )
+    call = call.with_values(WGET_VALUES)
     documents = call.options.values("-O", "--output-document")
     if not documents and not call.has("--spider", "-O"):
         folder = (call.options.values("-P", "--directory-prefix") or [""])[-1]
@@ -458,13 +461,14 @@ def _archive(call: Call) -> Iterator[Effect]:
     folder = [".", *call.values(how.folder)][-1]
     first = 0 if how.archive else 1
     archives, members = call.values(how.archive) + call.operands[:first], call.operands[first:]
-    if call.given(how.prints) or not (archives or how.archive):
+    packs = call.given(how.packs) and not call.given(how.unpacks)
+    if (call.given(how.prints) and not packs) or not (archives or how.archive):
         return
     if call.given(how.unpacks):
         strip = None if call.given(how.flat) else _number(call, "--strip-components", otherwise=0)
         yield from _unpacks(call, call.given(how.replaces), folder, archives, strip, members)
-    elif call.given(how.packs):
-        packed = _packed(call, how, [_below(folder, member) for member in members])
+    elif packs:
+        packed = _packed(call, how, [_below(folder, member) for member in members], archives)
         kept, here = not call.given(how.creates), [word for word in archives if not is_remote(word)]
         put = (effect for word in here for effect in call.put(word, keeps=kept))
         yield from itertools.chain(packed, put) if how.archive else itertools.chain(put, packed)
@@ -482,13 +486,14 @@ def _dashed(words: tuple[str, ...], values: str) -> tuple[str, ...]:
     return (*found, *rest)
 
 
-def _packed(call: Call, how: Archiver, members: list[str]) -> Iterator[Effect]:
+def _packed(call: Call, how: Archiver, members: list[str], archives: Sequence[str]) -> Iterator[Effect]:
+    prints = call.command.shown and ("-" in archives or (call.given(how.prints) and not archives))
     removes = call.given(how.removes)
     if removes:
         lists = [path for word in call.values("-T --files-from") for path in call.paths(word)]
         members += [line for path in lists for line in (call.world.fs.read(path) or "").splitlines()[:_MOST_COPIED]]
     for word in members:
-        yield from read_file(call, word, prints=False, below=True)
+        yield from read_file(call, word, prints=prints, below=True)
         yield from call.on_path("delete", word, recursive=True) if removes else ()
 
 
@@ -623,6 +628,10 @@ _TAKES_TEXT: Final = frozenset("aic")
 _TAKES_FILE: Final = frozenset("rRwW")
 
 
+_LONGEST_SED: Final = 32_768
+_MOST_WRITTEN: Final = 64
+
+
 class _SedScript:
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
@@ -693,9 +702,9 @@ class _SedScript:
 
 def sed_script(text: str) -> tuple[list[str], bool]:
     """The files that a script writes, and whether it runs commands."""
-    script = _SedScript(text)
+    script = _SedScript(text[:_LONGEST_SED])
     script.read()
-    return script.written, script.runs
+    return list(dict.fromkeys(script.written)), script.runs
 
 
 # The names in archives and patches, read with bounds:

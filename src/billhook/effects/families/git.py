@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from billhook.effects.effect import UNKNOWN, Command, Effect, Weight
-from billhook.effects.families.files import patch_effects
+from billhook.effects.families.files import patch_effects, undone_work
 from billhook.effects.places import absolute, has_pattern, scope_of
 from billhook.effects.programs import Options
 from billhook.effects.secret_files import is_secret_file
@@ -239,7 +239,7 @@ def _put_back(call: Call, specs: Sequence[str]) -> Iterator[Effect]:
     if call.has("--pathspec-from-file"):
         yield from _discarded(call, (), why="the paths are in a file")
     elif specs:
-        merging = call.has("--ours", "--theirs", "-2", "-3", "-m", "--merge")
+        merging = call.has("-m", "--merge")
         yield from _discarded(call, specs, weight="light" if merging else "normal")
 
 
@@ -309,6 +309,7 @@ def _patch(call: Call) -> Iterator[Effect]:
         folder = (call.options.values("--directory") or ["."])[-1]
         strips = [value for value in call.options.values("-p") if value.isdecimal()]
         yield from patch_effects(call, call.operands, folder, int(strips[-1][:3]) if strips else 1)
+        yield from undone_work(call)
 
 
 def _push(call: Call) -> Iterator[Effect]:

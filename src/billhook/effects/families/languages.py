@@ -72,8 +72,16 @@ LANGUAGES: Final = (
     Language("julia", ticks=True),
     Language("elixir", "iex"),
     Language("groovy", comment=_SLASHES),
-    Language("pwsh", "powershell"),
-    Language("awk", "gawk mawk nawk", redirects=True, texts={"read": rf"\bgetline\s+(?:\w+\s*)?<\s*{_TEXT}"}),
+    Language(
+        "awk",
+        "gawk mawk nawk",
+        redirects=True,
+        texts={
+            "read": rf"\bgetline\s+(?:\w+\s*)?<\s*{_TEXT}",
+            "socket": r"/inet/(\w+)/",
+            "attach": r"\bgetline\s+(\w+)(?=.{0,120}?[({;]\s*\1\s*\|&?\s*getline)",  # a command that it was sent
+        },
+    ),
     Language(
         "tcl",
         "tclsh wish",
@@ -106,8 +114,7 @@ CALLS: Final[Mapping[str, str]] = {
     "delete": """
         os.remove os.unlink os.rmdir os.removedirs .unlink .rmdir unlink rmdir unlinkSync rmSync rmdirSync removeSync
         js:rm js:remove julia:rm file.remove groovy:.delete File.rm File.rmdir File.delete File.unlink FileUtils.rm
-        FileUtils.rm_f FileUtils.remove Dir.rmdir Dir.delete Dir.unlink remove-item
-        pwsh:ri pwsh:rm pwsh:del pwsh:erase pwsh:rd""",
+        FileUtils.rm_f FileUtils.remove Dir.rmdir Dir.delete Dir.unlink""",
     "delete_tree": """
         shutil.rmtree .rmtree rmtree remove_tree rimraf rimrafSync rimraf.sync emptyDirSync .deleteDir File.rm_rf rm_rf
         FileUtils.rm_r FileUtils.rm_rf FileUtils.rmtree FileUtils.remove_dir FileUtils.remove_entry
@@ -122,13 +129,13 @@ CALLS: Final[Mapping[str, str]] = {
     "overwrite": """
         os.truncate .write_text .write_bytes writeFileSync writeFile createWriteStream truncateSync truncate
         writeTextFileSync writeTextFile outputFileSync Bun.write file_put_contents File.write IO.write File.truncate
-        File.binwrite julia:write awk:print> set-content pwsh:sc out-file clear-content
-        pwsh:clc""",
+        File.binwrite julia:write awk:print>""",
     "write": """
         os.mkdir os.makedirs os.mkfifo .touch .symlink_to .hardlink_to appendFileSync appendFile mkdirSync perl:mkdir
         php:mkdir php:touch julia:touch mkpath FileUtils.touch FileUtils.mkdir_p File.mkdir File.mkdir_p
-        File.touch awk:print>> add-content pwsh:ac new-item pwsh:ni""",
+        File.touch awk:print>>""",
     "permissions": "os.chmod os.chown shutil.chown os.lchmod .chmod chmodSync chownSync php:chmod",
+    "mode": "perl:chmod File.chmod FileUtils.chmod FileUtils.chmod_R",
     "extract": ".extractall .extract",
     "open": "open io.open codecs.open gzip.open .open fopen File.open",
     "perl_open": "perl:open",
@@ -148,18 +155,16 @@ CALLS: Final[Mapping[str, str]] = {
     "spawn": "python:.system os.spawnl os.spawnlp os.spawnle os.spawnv os.spawnvp os.spawnve",
     "code": """
         python:exec eval code.interact runpy.run_string runInThisContext runInNewContext instance_eval class_eval
-        php:assert loadstring lua:load lua:dofile include_string Code.eval_string Eval.me evaluate pwsh:iex
-        invoke-expression""",
+        php:assert loadstring lua:load lua:dofile include_string Code.eval_string Eval.me evaluate""",
     "code_last": "Function create_function",
     "chdir": "os.chdir process.chdir Dir.chdir perl:chdir php:chdir",
     "kill": """
-        os.kill os.killpg process.kill Deno.kill Process.kill perl:kill posix_kill stop-process pwsh:spps pwsh:kill""",
+        os.kill os.killpg process.kill Deno.kill Process.kill perl:kill posix_kill""",
     "fork": "os.fork os.forkpty fork Process.fork pcntl_fork",
     "download": """
         requests.get httpx.get urllib.request.urlopen urllib.request.urlretrieve urllib.urlopen urllib2.urlopen .urlopen
         .recv .send .sendall .sendto .sendmail .send_message .storbinary .storlines fetch axios axios.get axios.post
-        js:get URI.open Net.HTTP.get perl:get LWP.Simple.get curl_exec pwsh:iwr pwsh:irm pwsh:curl pwsh:wget
-        invoke-webrequest invoke-restmethod""",
+        js:get URI.open Net.HTTP.get perl:get LWP.Simple.get curl_exec""",
     "upload": "requests.post requests.put requests.patch requests.request httpx.post httpx.put httpx.patch",
     "decode": """
         base64.b64decode base64.urlsafe_b64decode base64.decodebytes base64.b32decode base64.b16decode base64.b85decode
@@ -170,7 +175,6 @@ CALLS: Final[Mapping[str, str]] = {
     "print": "print sys.stdout.write sys.stderr.write pprint.pprint",
     "connect": ".connect .create_engine",
     "sql": "python:.execute .executescript .executemany",
-    "device": "format-volume clear-disk initialize-disk",
     "drop": ".drop_all .drop_database .flushall .flushdb .dropDatabase python:.delete",
     "destroy": "boto3.delete_ boto3.terminate_",
     "socket": "socket.socket socket.create_connection",
@@ -218,13 +222,13 @@ _ON_PATHS: Final[Mapping[str, Sequence[tuple[Kind, int]]]] = {
     "overwrite": [("overwrite", 0)],
     "write": [("write", 0)],
     "permissions": [("permissions", 0)],
+    "mode": [("permissions", 1)],
 }
 """What is done to the paths at which places of the arguments."""
 # what a call does by itself, whatever its arguments are
 _AT_ONCE: Final[Mapping[str, tuple[Kind, Scope]]] = {
     "drop": ("destroy-data", "remote"),
     "destroy": ("destroy-infra", "remote"),
-    "device": ("device", "unknown"),
 }
 # where the result of a call comes from
 _ORIGINS: Final = {"decode": frozenset({"decoded"}), "download": frozenset({"remote"}), "upload": frozenset({"remote"})}
@@ -424,6 +428,8 @@ class CodeReader:
 
     def _on_run(self, call: CodeCall) -> None:
         line = call.line
+        if posixpath.basename(line.removesuffix(" -i").strip()) in _SHELLS:
+            self._done.add("attach")  # a shell without a script, on whatever its streams are
         if line.strip(UNKNOWN + "' "):
             self.shell.append(self._folder + line)
             if "input" in call.named and posixpath.basename(line.split()[0]) in _SHELLS:

@@ -19,19 +19,22 @@ _OPENED = re.compile(r"(?:file|open|gopen):([^,]+)", re.IGNORECASE)
 _PUT = re.compile(r"(?:^|[;\n])\s*m?put\s+(?:-\w+\s+)*([^\s;]+)")
 
 
-_CURL: Final = """
--d --data --data-raw --data-binary --data-urlencode --data-ascii -F --form --form-string -T --upload-file --json
--X --request -H --header -u --user -o --output -A --user-agent -b --cookie -c --cookie-jar -e --referer -x --proxy
--m --max-time --connect-timeout -K --config -E --cert --key --cacert --capath -w --write-out -r --range --url
---retry --retry-delay --resolve --interface --unix-socket --output-dir -D --dump-header --limit-rate -Y -y -z -C -t -Q
+CURL_VALUES: Final = """
+-d --data --data-raw --data-binary --data-urlencode --data-ascii -F --form --form-string -T --upload-file --json -X
+--request -H --header -u --user -o --output -A --user-agent -b --cookie -c --cookie-jar -e --referer -x --proxy -m
+--max-time --connect-timeout -K --config -E --cert --key --cacert --capath -w --write-out -r --range --url --retry
+--retry-delay --resolve --interface --unix-socket --output-dir -D --dump-header --limit-rate -Y -y -z -C -t -Q -U
+--trace --stderr
 """
 _CURL_DATA: Final = ("-d", "--data", "--data-binary", "--data-urlencode", "--data-ascii", "--json")
 _CURL_FORM: Final = ("-F", "--form")
 _CURL_FILE: Final = ("-T", "--upload-file")
 _CURL_TEXT: Final = ("--data-raw", "--form-string")
-_WGET: Final = (
-    "-O -o -P -U -e -t -T -w -Q -a -i -A -R -D -I -X -l --post-file --body-file --post-data --body-data --method"
-)
+WGET_VALUES: Final = """
+-O -o -P -U -e -t -T -w -Q -a -i -A -R -D -I -X -l --post-file --body-file --post-data --body-data --method -B
+--output-document --directory-prefix --output-file --append-output --input-file --user-agent --header --tries
+--timeout
+"""
 
 
 # program and subcommand, the options that take a value, the options that name the files; the operands are files too
@@ -44,6 +47,8 @@ _SENDERS: Final[Mapping[str, str]] = {
     "wormhole send": "--code",
     "magic-wormhole send": "--code",
     "ffsend upload": "",
+    **dict.fromkeys(("gist", "haste", "slackcat", "wgetpaste", "dpaste", "transfer"), "-d -t -c"),
+    "telegram-send": "-f --file --config",
     "pastebinit": "-i -b -a -t",
     "s3cmd put": "",
     "b2 upload-file": "",
@@ -74,7 +79,7 @@ def _upload(call: Call, target: str, files: Iterable[str] = ()) -> Iterator[Effe
 
 
 def _curl(call: Call) -> Iterator[Effect]:
-    call = call.with_values(_CURL)
+    call = call.with_values(CURL_VALUES)
     values = call.options.values
     named = [value.partition("@")[2] for value in values(*_CURL_DATA) if "@" in value[:1] or "=" not in value]
     named += [
@@ -87,7 +92,7 @@ def _curl(call: Call) -> Iterator[Effect]:
 
 
 def _wget(call: Call) -> Iterator[Effect]:
-    call = call.with_values(_WGET)
+    call = call.with_values(WGET_VALUES)
     files = call.options.values("--post-file", "--body-file")
     if files or call.has("--post-data", "--body-data") or "secret" in call.command.origins:
         yield from _upload(call, next(iter(call.operands), ""), files)
@@ -110,6 +115,7 @@ def _ftp(call: Call) -> Iterator[Effect]:
     files = [*call.command.reads, *call.options.values("-b")]
     texts += [call.world.fs.read(path) or "" for word in files for path in call.paths(word)]
     sent = [name for text in texts for name in _PUT.findall(text)]
+    sent += call.operands if any("://" in value for value in call.options.values("-u")) else []
     if sent:
         yield from _upload(call, next(iter(call.operands), ""), sent)
 

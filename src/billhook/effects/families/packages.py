@@ -33,6 +33,8 @@ def _removed(words: str, dry: str = "", needs: str = "", scope: Scope = "system"
     return Row(words, "delete", noun="package", needs=needs, dry=dry, recursive="always", values=_REMOVING, scope=scope)
 
 
+_UNPUBLISH: Final = "|".join("unpublish"[:length] for length in range(3, 10))  # npm accepts the beginning of a verb
+
 ROWS: Final[tuple[Row, ...]] = (
     _row("npm|pnpm|yarn|bun|lerna|jsr|deno|changeset|rush publish", _NPM, dry="--dry-run -n"),
     _row("yarn npm publish", _NPM),
@@ -42,7 +44,8 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("npm|pnpm dist-tag|dist-tags add|rm|set", _NPM),
     _row("npm|pnpm|yarn owner|access|team|org add|rm|remove|set|grant|revoke|public|restricted|destroy", _NPM),
     _row("npm|pnpm token create|revoke|delete", _NPM),
-    Row("npm|pnpm unpublish", "publish", dry="--dry-run", values=_NPM, scope="remote", weight="heavy"),
+    _row("npm pub|publ|publi|publis", _NPM, dry="--dry-run -n"),
+    Row(f"npm|pnpm {_UNPUBLISH}", "publish", dry="--dry-run", values=_NPM, scope="remote", weight="heavy"),
     _row("semantic-release|release-it|np", dry="--dry-run --preview --no-publish"),
     _row("twine upload", "-r --repository --repository-url -u --username -p --password -c --comment --config-file"),
     _row("uv|poetry|hatch|flit|pdm|rye publish", "--repository -r -u -p --index --token --directory -C"),

@@ -25,6 +25,7 @@ MOST_STEPS: Final = 50_000  # nodes that are visited; 64 KiB of usual code needs
 MOST_ROUNDS: Final = 32  # of a loop
 LARGEST_RESULT: Final = 1 << 22  # of a computation: two short texts can make a very long one
 NOTHING: Final = Seen()
+UNPARSED: Final = "it can't be parsed"
 _OPAQUE_MODULES: Final = frozenset({"ctypes", "cffi"})
 _NAMESPACES: Final = (
     "builtins.",
@@ -85,7 +86,7 @@ _RULES: Final[tuple[tuple[str, Callable[..., Any]], ...]] = (
     (".expanduser .resolve .absolute .as_posix .copy .toString .trim .to_s .chomp", _same),
     ("glob Dir.glob Sys.glob Path.wildcard Pathname.new Pathname File sprintf text sqlalchemy.text", _same),
     ("escapeshellarg Shellwords.escape Shellwords.shellescape", _same),
-    ("parse Meta.parse path.expand Path.expand get-childitem gci ls dir get-item", _same),
+    ("parse Meta.parse path.expand Path.expand", _same),
     ("codecs.decode .decode", _decode),
     ("atob Buffer.from Base64.decode64 Base64.strict_decode64 Base64.urlsafe_decode64 decode64", _decode_longest),
     (".unpack .unpack1 .pack pack decode_base64 base64_decode hex2bin", _decode_longest),
@@ -180,6 +181,7 @@ class PythonReader(CodeReader):
                 tree = self.parse(text.strip())
         except (SyntaxError, ValueError):
             self.understood = False
+            self.effects.append(self.call.effect("run-opaque", weight="light", certain=False, why=UNPARSED))
             return
         self._eval(tree)
         if self.depth == 0:

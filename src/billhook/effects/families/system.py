@@ -137,6 +137,20 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("grub-mkconfig|grub2-mkconfig", "overwrite", files=True, named_by="-o --output", values="-o --output"),
     Row("zpool export|offline|remove|detach|split", "device", dry="-n", scope="system"),
     Row("dmsetup remove|remove_all|wipe_table", "device", scope="system"),
+    # Windows
+    Row("format|format.com [A-Za-z]:*", "device", scope="system"),
+    Row("diskpart /s", "device", scope="system"),
+    Row("vssadmin|wbadmin delete", "delete", noun="backups", recursive="always", scope="system"),
+    Row("wmic shadowcopy delete", "delete", "none", noun="backups", recursive="always", scope="system"),
+    Row("reg|reg.exe delete", "delete", "first", noun="registry key", recursive="always", scope="system"),
+    Row("wevtutil cl|clear-log", "delete", noun="log", recursive="always", scope="system"),
+    Row("bcdedit", "device", needs="/delete /deletevalue /set", scope="system"),
+    Row("cipher /w*", "device", scope="system"),
+    Row("takeown|icacls", "permissions", files=True, targets="first", recursive="/T /t /R /r"),
+    Row("schtasks /create|/delete|/change", "persist", "none", scope="system"),
+    Row("sc|net stop|delete", "kill", scope="system"),
+    Row("net user|localgroup * *", "persist", scope="system"),
+    Row("netsh advfirewall|firewall set", "permissions", scope="system"),
     Row("efibootmgr", "permissions", needs="-B --delete-bootnum -o --bootorder -c --create", scope="system"),
 )  # fmt: skip
 
@@ -152,8 +166,6 @@ _BROAD: Final = word_set(
     """
 )
 """Names that other work of the user runs under, too."""
-_EVERY_PROCESS = re.compile(r"\bps\s+-?(?:aux|ax|ef|e|A)\w*\s*\|\s*awk\s+['\"]\s*\{")
-_FOUND_BY_NAME = re.compile(r"\b(?:pgrep|pidof)\s+(?:-\S+\s+)*[\"']?([\w./-]+)")
 _INIT: Final = frozenset({"init", "systemd", "launchd", ".", ".*", "^", "*", ""})
 
 
@@ -167,9 +179,8 @@ def _kill(call: Call) -> Iterator[Effect]:
     elif words[0] != "--" and words[0].startswith("-") and len(words) > 1:
         words = words[1:]
     for word in (word for word in words if word != "--"):
-        everything = word in ("-1", "1", "--1") or (UNKNOWN in word and _EVERY_PROCESS.search(call.command.text))
-        named = _FOUND_BY_NAME.search(call.command.text) if UNKNOWN in word else None  # `kill $(pgrep -f node)`
-        weight: Weight = "heavy" if everything else _weight_of_name(named[1], user=False) if named else "light"
+        everything = word in ("-1", "1", "--1") or "*" in word  # `/proc/[0-9]*`
+        weight: Weight = "heavy" if everything else "light"
         yield call.effect(
             "kill", word, scope="system" if everything else "unknown", weight=weight, certain=UNKNOWN not in word
         )
@@ -187,12 +198,14 @@ def _kill_by_name(call: Call) -> Iterator[Effect]:
     named = tuple(word for word in words if not _SIGNAL.fullmatch(word))
     valued = _PKILL_VALUES if call.command.name == "pkill" else _KILLALL_VALUES
     call = call.with_words(named, valued)
-    if call.has("-P", "--parent", "-F", "--pidfile"):
+    signals = call.options.values("-s", "--signal") if call.command.name == "killall" else call.values("--signal")
+    if call.has("-P", "--parent", "-F", "--pidfile") or signals in (["0"], ["EXIT"]):
         return
     user = call.has("-u", "-U", "--user", "--uid", "--euid", "-t", "-G")
     for name in call.operands or ([""] if user else []):
         weight = _weight_of_name(name, user)
-        yield call.effect("kill", name, weight=weight, certain=UNKNOWN not in name)
+        target = "every process" if name == "." else name
+        yield call.effect("kill", target, weight=weight, certain=UNKNOWN not in name)
 
 
 def _weight_of_name(name: str, user: bool) -> Weight:

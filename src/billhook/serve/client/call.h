@@ -4,7 +4,7 @@
 #define BILLHOOK_CLIENT_CALL
 
 #include "system.h"
-#include "words.h"
+#include "refusals.h"
 
 enum {
     MOST_BYTES = 64 << 20, /* of a request */

@@ -1,6 +1,6 @@
 #!/bin/sh
 # billhook-hook if the C client could not be compiled: runs `billhook hook` of the same installation. If that can't
-# start or crashes, the event is refused in the agent's format, as in words.h.
+# start or crashes, the event is refused in the agent's format, as in refusals.h.
 
 find_billhook() { # beside this file, links followed; otherwise on PATH
     while [ -L "$me" ]; do

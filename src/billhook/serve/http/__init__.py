@@ -31,12 +31,12 @@ from billhook.core.errors import BillhookError, UsageError
 from billhook.core.events import Event
 from billhook.runners.process_tree import MARKER
 from billhook.serve.hook_server import DIALECTS, HookResponse
-from billhook.serve.http.access import LARGEST_HEAD, PLAIN, Careful, Door, drain, problem, said, token_in
+from billhook.serve.http.access import LARGEST_HEAD, PLAIN, Careful, Door, drain, json_response, problem, token_in
 from billhook.serve.http.answer import GLIMPSE, OverHttp, Sent, held, leave_behind, refusal
 
 if TYPE_CHECKING:
     from billhook.config.config import Config
-    from billhook.serve.engine_pool import Served
+    from billhook.serve.engine_pool import EnginePool
     from billhook.store.redaction import Redactor
 
 
@@ -68,13 +68,16 @@ _log = logging.getLogger("billhook.serve")
 class App:
     """The HTTP application. Lives as long as the server."""
 
-    def __init__(self, served: "Served") -> None:
+    def __init__(self, served: "EnginePool") -> None:
         self.busy = self.taken = 0  # events that are being answered, and all events so far
         self.touched = asyncio.get_running_loop().time()  # the last request with a valid token
         self.stream = EventStream()
         self._environment = lru_cache(maxsize=64)(_environment)
         """The same object for the same project, because caches use its identity."""
         self._served = served
+        from billhook.serve.ui import Page  # it uses this module
+
+        self.page = Page()
         served.observers.append(self.stream.tell)
         routes = [
             Route("/healthz", self._health),
@@ -82,6 +85,7 @@ class App:
             Route("/events", self._events),
             Route("/fire", self._fire, methods=["POST"]),
             Route("/hook/{dialect}", self._hook, methods=["POST"]),
+            *self.page.routes,
         ]
         self.starlette = Starlette(routes=routes, exception_handlers={HTTPException: _refused, Exception: _crashed})
         self.starlette.router.redirect_slashes = False
@@ -99,10 +103,10 @@ class App:
     # -- about itself
 
     async def _health(self, request: Request) -> Response:
-        return said({"status": "ok", "version": __version__})
+        return json_response({"status": "ok", "version": __version__})
 
     async def _openapi(self, request: Request) -> Response:
-        return said(described(str(request.base_url).rstrip("/")))
+        return json_response(described(str(request.base_url).rstrip("/")))
 
     async def _events(self, request: Request) -> Response:
         return EventResponse.wanted(self.stream, request.query_params.multi_items())
@@ -125,7 +129,7 @@ class App:
             _log.exception("internal error, over HTTP")
             if request.query_params.get("on_failure") == "allow":
                 raise
-            return said(held(f"internal error: {type(error).__name__}", dialect))
+            return json_response(held(f"internal error: {type(error).__name__}", dialect))
 
     def _worded(self, answering: OverHttp, heard: HookResponse) -> Response:
         body = heard.stdout
@@ -143,9 +147,9 @@ class App:
     async def _fire(self, request: Request) -> Response:
         answering, heard = await self._answered(request, "claude", "http")
         if answering.verdict is not None and not answering.why:
-            return said(answering.verdict.to_dict())
+            return json_response(answering.verdict.to_dict())
         if answering.fault is None and (heard.stdout or heard.code):
-            return said(refusal(answering).to_dict())
+            return json_response(refusal(answering).to_dict())
         return self._unjudged(answering)
 
     def _unjudged(self, answering: OverHttp) -> Response:
@@ -258,6 +262,7 @@ class Http:
         """Accept no more requests, end the streams, and let pending requests finish."""
         self._listener.close()
         self.app.stream.end()
+        self.app.page.live.stream.end()
         for connection in list(self._state.connections):
             connection.shutdown()
         if self._state.tasks:
@@ -270,7 +275,7 @@ class Http:
         await asyncio.sleep(0)
 
 
-async def serve(served: "Served", host: str, port: int, folder: Path, *, exposed: bool = False) -> Http:
+async def serve(served: "EnginePool", host: str, port: int, folder: Path, *, exposed: bool = False) -> Http:
     """Listen, in the running loop, and answer with the engines of `served`; `folder` is the daemon's, for the token.
 
     Raises UsageError if the port is in use, or if the address is not on the loopback and `exposed` is false; StoreError
@@ -360,7 +365,7 @@ class StreamReader:
         self._news = asyncio.Event()
         self._over = False
 
-    def wants(self, event: Event) -> bool:
+    def handles(self, event: Event) -> bool:
         return (not self._sessions or event.session_id in self._sessions) and (
             not self._events or event.hook_event_name in self._events
         )
@@ -406,7 +411,7 @@ class EventStream:
     def tell(self, verdict: Verdict, config: "Config", host: str) -> None:
         """Send a verdict to its readers. Never raises: a verdict does not depend on its readers."""
         try:
-            wanting = [reader for reader in self.readers if reader.wants(verdict.about)]
+            wanting = [reader for reader in self.readers if reader.handles(verdict.about)]
             if wanting:
                 told = self._worded(verdict, config, host)
                 for reader in wanting:

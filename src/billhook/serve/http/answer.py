@@ -23,14 +23,14 @@ from billhook.core.answers import UNSET, Answer, Decision, Exit, Verdict
 from billhook.core.errors import BillhookError, EventError, UsageError
 from billhook.core.events import Event
 from billhook.core.functions import in_thread
-from billhook.serve.hook_server import Answering, Arguments, HookResponse, MistypedError, began_in
+from billhook.serve.hook_server import Arguments, HookResponse, HookServer, MistypedError, began_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from billhook.agents.child import Dialect
     from billhook.config.config import Config
-    from billhook.serve.engine_pool import Served
+    from billhook.serve.engine_pool import EnginePool
 
 GLIMPSE: Final = 64 * 1024
 """Bytes of an event that was too large or too slow; its name and folder are searched for in them."""
@@ -49,13 +49,13 @@ class Sent(NamedTuple):
     project: str = ""
 
 
-class OverHttp(Answering):
+class OverHttp(HookServer):
     """One event that came over HTTP."""
 
     may_be_another = False
 
     def __init__(
-        self, served: "Served", sent: Sent, query: Sequence[tuple[str, str]], *, dialect: str, host: str
+        self, served: "EnginePool", sent: Sent, query: Sequence[tuple[str, str]], *, dialect: str, host: str
     ) -> None:
         super().__init__(lambda: sent.body, self._fire)
         self.arguments.dialect = dialect
@@ -160,7 +160,7 @@ class OverHttp(Answering):
         return 500 if self.fault is None else 400
 
 
-class Worded(NamedTuple):
+class JsonAnswer(NamedTuple):
     """An answer as JSON without an exit code."""
 
     output: dict[str, Any]
@@ -168,7 +168,7 @@ class Worded(NamedTuple):
     held: str = ""  # context for a later event that can carry it
 
 
-def as_json(dialect: "Dialect", event: Event, answer: Answer) -> Worded:
+def as_json(dialect: "Dialect", event: Event, answer: Answer) -> JsonAnswer:
     """An answer as JSON without an exit code, and what is lost. A refusal is part of the JSON."""
     if isinstance(dialect, AgentDialect):
         return _of_agent(dialect, event, answer)
@@ -184,16 +184,16 @@ def as_json(dialect: "Dialect", event: Event, answer: Answer) -> Worded:
         denied = replace(answer, decision=Decision.DENY, reason=reason, stop=False, stop_reason="")
         output, more = write_output(event, denied, dialect.meanings)
         lost = ["stop became a deny", *more]
-    return Worded(output, [*lost, unfit] if unfit else lost)
+    return JsonAnswer(output, [*lost, unfit] if unfit else lost)
 
 
-def _of_agent(dialect: AgentDialect, event: Event, answer: Answer) -> Worded:
+def _of_agent(dialect: AgentDialect, event: Event, answer: Answer) -> JsonAnswer:
     """The output of the agent's command hook. A refusal by exit code becomes the JSON that most agents obey."""
     ended, lost, waits = dialect.write_exit(event, answer)
     output = strictjson.loads(ended.stdout) if ended.stdout else {}
     if ended.code and not _refuses(dialect, event, output):
         output = {"decision": "block", "reason": ended.stderr_text.strip()}
-    return Worded(output, lost, waits)
+    return JsonAnswer(output, lost, waits)
 
 
 def _refuses(dialect: "Dialect", event: Event, output: Mapping[str, Any]) -> bool:

@@ -185,7 +185,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         return {**base, "tool_name": self.tool, **known, **(self.fields if isinstance(self.fields, dict) else {})}
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class RecordFilter(msgspec.Struct, frozen=True, kw_only=True):
     """A filter for records. None: all."""
 
     sessions: frozenset[str] | None = None  # session ids
@@ -199,7 +199,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     text: str | None = None  # anywhere in the record, including its side file; case-sensitive
 
 
-ALL: Final = Wanted()
+ALL: Final = RecordFilter()
 
 # Side files:
 

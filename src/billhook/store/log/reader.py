@@ -21,7 +21,7 @@ import msgspec
 from billhook.core import strictjson
 from billhook.core.errors import StrictJSONError
 from billhook.store.files import StoreError, opened, status
-from billhook.store.log import ALL, Record, Side, Wanted, read_side, side_path
+from billhook.store.log import ALL, Record, RecordFilter, Side, read_side, side_path
 from billhook.store.log.eventlog import CURRENT, reading, rotated_names
 
 FIRST: Final = 16 << 10  # bytes of the first block at the end of a file: a few records
@@ -254,7 +254,7 @@ class Query:
     """The predicate of one query: a test of bytes, then of records."""
 
     def __init__(
-        self, wanted: Wanted, filled: Filled, *, notes: bool = False, id_prefix: str = "", side_files: bool = True
+        self, wanted: RecordFilter, filled: Filled, *, notes: bool = False, id_prefix: str = "", side_files: bool = True
     ) -> None:
         self._text, self._hook = _joined(wanted.text), _joined(wanted.hook)
         self._since = wanted.since or ""
@@ -311,9 +311,9 @@ class Query:
 
     def _has_text(self, record: Record) -> bool:
         text = self._text
-        if not text or says(record, text):
+        if not text or has_text(record, text):
             return True
-        return record.side is not None and says(self._filled(record, spellings(text)), text)
+        return record.side is not None and has_text(self._filled(record, spellings(text)), text)
 
 
 def spellings(text: str) -> Group:
@@ -328,7 +328,7 @@ def _joined(text: str | None) -> str | None:
     return None if text is None else text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
-def _exact(wanted: Wanted) -> list[tuple[str, frozenset[str], str | None]]:
+def _exact(wanted: RecordFilter) -> list[tuple[str, frozenset[str], str | None]]:
     """Fields that must have one of some values: name, values, the default if the line does not have the field."""
     project = None if wanted.project is None else frozenset((wanted.project,))
     fields = (("session_id", wanted.sessions, ""), ("tool", wanted.tools, None), ("decision", wanted.decisions, "none"),
@@ -353,7 +353,7 @@ def called(shown: str, name: str) -> bool:
     return name == plain or (name == base and number.isdecimal())
 
 
-def says(record: Record, text: str) -> bool:
+def has_text(record: Record, text: str) -> bool:
     """Whether a record contains some text: in a string, a key or a number. The names of the record's fields, its place
     in the chain and its measured times don't count, and ids and hashes match only from their beginning and from eight
     digits on: a search for `reason` or `bad` does not mean those."""
@@ -586,18 +586,18 @@ class LogReader:
         """The size of all its files."""
         return sum(sizes(self.folder, self.root).values())
 
-    def forward(self, wanted: Wanted = ALL, *, notes: bool = False) -> Iterator[LogEntry]:
+    def forward(self, wanted: RecordFilter = ALL, *, notes: bool = False) -> Iterator[LogEntry]:
         """The matching records, oldest first. `notes`: also those about the log itself."""
-        return self._entries(self._scan(wanted, notes), newest_first=False)
+        return self._entries(self.scan(wanted, notes), newest_first=False)
 
-    def backward(self, wanted: Wanted = ALL, *, notes: bool = False) -> Iterator[LogEntry]:
+    def backward(self, wanted: RecordFilter = ALL, *, notes: bool = False) -> Iterator[LogEntry]:
         """The matching records, newest first. Reads no more than the caller consumes."""
-        return self._entries(self._scan(wanted, notes), newest_first=True)
+        return self._entries(self.scan(wanted, notes), newest_first=True)
 
     def find(self, id_prefix: str, *, notes: bool = False) -> LogEntry | None:
         """The record whose id begins with this. Raises StoreError if there are several."""
         found: LogEntry | None = None
-        with closing(self._entries(self._scan(ALL, notes, id_prefix), newest_first=True)) as entries:
+        with closing(self._entries(self.scan(ALL, notes, id_prefix), newest_first=True)) as entries:
             for entry in entries:
                 if len(id_prefix) >= _ID_DIGITS:
                     return entry
@@ -608,13 +608,13 @@ class LogReader:
         return found
 
     def follow(
-        self, wanted: Wanted = ALL, since_now: bool = True, poll: float = 0.5, *, notes: bool = False
+        self, wanted: RecordFilter = ALL, since_now: bool = True, poll: float = 0.5, *, notes: bool = False
     ) -> Iterator[LogEntry]:
         """The matching records as they are written, without end; the log may be rotated, removed or missing so far.
         Begins with records that are written after this call, not after the first `next`; without `since_now` with the
         oldest."""
         follower = Follower(self.folder, self.root, since_now=since_now)
-        return follower.entries(self._scan(wanted, notes, side_files=True), poll)
+        return follower.entries(self.scan(wanted, notes, side_files=True), poll)
 
     def whole(self, record: Record) -> Record:
         """The record with the fields of its side file. Raises StoreError if that is missing, damaged or another's."""
@@ -622,7 +622,8 @@ class LogReader:
             return record
         return _merged(record, record.side, _side_file(self.folder, self.root, record.side))
 
-    def _scan(self, wanted: Wanted, notes: bool, id_prefix: str = "", side_files: bool | None = None) -> _Scan:
+    def scan(self, wanted: RecordFilter, notes: bool, id_prefix: str = "", side_files: bool | None = None) -> _Scan:
+        """A query that is ready to run."""
         if side_files is None:
             side_files = wanted is not ALL and self._has_side_files()
         query = Query(wanted, self._filled, notes=notes, id_prefix=id_prefix, side_files=side_files)

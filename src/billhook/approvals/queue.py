@@ -1,0 +1,179 @@
+"""The questions that wait for a person, and their answers: one small record on disk that every process sees.
+
+A question is one event whose verdict is `ask`. An allow is for exactly that call, once, within 15 minutes: so it also
+counts if silence has denied the call, and the agent repeats it. An answer never changes: the first one wins.
+"""
+
+import os
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from billhook.core.errors import UsageError
+from billhook.store.files import StoreError
+from billhook.store.state import FileState, Value, listed
+
+KIND: Final = "questions"
+KEY: Final = "questions"
+WINDOW: Final = 15 * 60.0  # seconds after `until` in which a question can be answered, and in which an allow is valid
+_MOST: Final = 128
+_REMEMBERED: Final = 86400.0
+
+State = Literal["waiting", "late", "expired", "allowed", "denied"]
+
+
+class QueuedQuestion(msgspec.Struct, frozen=True):
+    """One question. Its texts contain no secrets."""
+
+    id: str  # can't be guessed
+    code: str  # for people; an equal call has the same one
+    session: str
+    project: str
+    agent: str
+    event: str
+    tool: str
+    call: str
+    reason: str
+    hooks: tuple[str, ...]
+    asked: float
+    until: float  # when silence denies
+    answer: Literal["", "allow", "deny"] = ""
+    by: str = ""
+    via: str = ""  # `terminal`, `page`, or the channel whose link was used
+    answered: float = 0.0
+    why: str = ""  # the reason of a deny, in the words of the person
+    key: str = ""  # identifies project, folder, session, tool and input
+    used: float = 0.0  # when the call ran with the answer
+
+    @property
+    def state(self) -> State:
+        """`late`: silence has denied the call, and an allow is for the next equal call."""
+        if self.answer:
+            return "allowed" if self.answer == "allow" else "denied"
+        over = time.time() - self.until
+        return "waiting" if over < 0 else "late" if over < WINDOW else "expired"
+
+    @property
+    def usable(self) -> bool:
+        """Whether an allow is still valid."""
+        return self.answer == "allow" and not self.used and time.time() - self.answered < WINDOW
+
+
+class AnsweredError(UsageError):
+    """The question has an answer already; `question` shows whose it is."""
+
+    def __init__(self, question: QueuedQuestion) -> None:
+        when = time.strftime("%H:%M:%S", time.localtime(question.answered))
+        who = f"{question.by or 'someone'} ({question.via})"
+        super().__init__(f"{who} answered first, at {when}: {question.answer}")
+        self.question = question
+
+
+class Questions:
+    """The questions of all projects, below one root. Keeps nothing open; every method raises StoreError."""
+
+    def __init__(self, root: Path) -> None:
+        self._state = FileState(Path(root))
+        self._path = self._state.path(KIND, KEY)
+
+    def stamp(self) -> tuple[int, ...]:
+        """Changes if another process has changed the questions. Costs one stat."""
+        try:
+            found = os.lstat(self._path)
+        except OSError:
+            return ()
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+    def all(self) -> list[QueuedQuestion]:
+        """The questions of one day, oldest first."""
+        return _known(self._state.read(KIND, KEY))
+
+    def pending(self) -> list[QueuedQuestion]:
+        """Those that a process waits for."""
+        return [one for one in self.all() if one.state == "waiting"]
+
+    def find(self, name: str) -> QueuedQuestion | None:
+        """The question with this id, or the newest with this code; letters of a code in any case."""
+        return next((one for one in reversed(self.all()) if name == one.id or name.upper() == one.code), None)
+
+    def ask(self, question: QueuedQuestion) -> QueuedQuestion:
+        """Add a question. If an equal call has one that can still be answered, or whose allow is still valid, that one
+        is returned instead."""
+        asked: list[QueuedQuestion] = []
+
+        def change(known: list[QueuedQuestion]) -> list[QueuedQuestion]:
+            same = next((one for one in reversed(known) if one.key == question.key and _joins(one)), question)
+            asked.append(replace(same, until=max(same.until, question.until)))
+            return [*(one for one in known if one.id != same.id), asked[0]]
+
+        self._update(change)
+        return asked[0]
+
+    def answer(self, name: str, allow: bool, by: str, via: str, why: str = "") -> QueuedQuestion:
+        """Answer a question. Raises AnsweredError if it has an answer, UsageError if it can't be answered."""
+        answer: Literal["allow", "deny"] = "allow" if allow else "deny"
+
+        def change(one: QueuedQuestion) -> QueuedQuestion:
+            if one.answer:
+                raise AnsweredError(one)
+            if one.state == "expired":
+                raise UsageError("the question has expired", hint="the agent can repeat the call")
+            return replace(one, answer=answer, by=by, via=via, why=why, answered=time.time())
+
+        return self._change(name, change)
+
+    def use(self, name: str) -> bool:
+        """Whether the call may run now. An allow is used up by this: an equal call needs another one."""
+        usable: list[bool] = []
+
+        def change(one: QueuedQuestion) -> QueuedQuestion:
+            usable.append(one.usable)
+            return replace(one, used=time.time()) if one.usable else one
+
+        self._change(name, change)
+        return usable[0]
+
+    def _change(self, name: str, change: Callable[[QueuedQuestion], QueuedQuestion]) -> QueuedQuestion:
+        changed: list[QueuedQuestion] = []
+
+        def with_change(known: list[QueuedQuestion]) -> list[QueuedQuestion]:
+            found = next((one for one in reversed(known) if name == one.id or name.upper() == one.code), None)
+            if found is None:
+                raise UsageError(f"there is no question `{name}`", hint="`billhook approvals` lists them")
+            changed.append(change(found))
+            return [changed[0] if one.id == found.id else one for one in known]
+
+        self._update(with_change)
+        return changed[0]
+
+    def _update(self, change: Callable[[list[QueuedQuestion]], list[QueuedQuestion]]) -> None:
+        self._state.update(KIND, KEY, lambda record: {KEY: msgspec.to_builtins(_fitted(change(_known(record))))})
+
+
+def new_id() -> str:
+    """An id that can't be guessed."""
+    return secrets.token_urlsafe(16)
+
+
+def _known(record: Value | None) -> list[QueuedQuestion]:
+    oldest = time.time() - _REMEMBERED
+    return [one for one in listed(record, KEY, QueuedQuestion) if one.until > oldest]
+
+
+def _fitted(known: list[QueuedQuestion]) -> list[QueuedQuestion]:
+    """Without the oldest. One that a process waits for is never dropped for another: then the new one is refused."""
+    while len(known) > _MOST:
+        over = next((one for one in known if one.state != "waiting"), None)
+        if over is None:
+            raise StoreError(f"{_MOST} questions wait for an answer already")
+        known = [one for one in known if one is not over]
+    return known
+
+
+def _joins(one: QueuedQuestion) -> bool:
+    return one.state in ("waiting", "late") or one.usable

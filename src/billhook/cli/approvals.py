@@ -1,0 +1,134 @@
+"""`billhook approvals`: the questions that wait for a person, and their answers."""
+
+import getpass
+import sys
+import time
+from collections.abc import Iterator
+
+import click
+import msgspec
+
+from billhook.approvals.queue import WINDOW, AnsweredError, Questions, QueuedQuestion
+from billhook.cli.options import agent_around, at_terminal, flag, option, refuse_programs
+from billhook.cli.screen import note, report, say, say_json, shown_path
+from billhook.core.text import visible
+from billhook.store.files import state_root
+
+_WHY = "only a person can answer"
+_INTERVAL = 0.1
+_PRIVATE = ("key", "used")
+_EPILOG = """\b
+Examples:
+  billhook approvals                  what waits for an answer
+  billhook approvals --watch          show each new question, and ask for the answer
+  billhook approvals allow K7QF2M
+  billhook approvals deny K7QF2M --reason "use a branch"
+
+Exit code: 0 done, 1 someone else answered first, 2 usage, or refused."""
+
+
+@click.group(epilog=_EPILOG, invoke_without_command=True)
+@flag("--watch", "Stay, and show new questions. In a terminal, ask for the answer.")
+@flag("--all", "every", "Also show the questions of the last day that are over.")
+@flag("--json", "as_json", "Print one line of JSON for each question.")
+@click.pass_context
+def verb(ctx: click.Context, watch: bool, every: bool, as_json: bool) -> int:
+    """Show the questions that wait for a person, and answer them.
+
+    A question is a call for which a hook answered `ask`, in an agent that can't show the question (docs/approvals.md).
+    Without an answer in time the call is denied. An answer that comes later still counts if the agent repeats the call.
+
+    Only a person can answer: `allow` and `deny` are refused inside an agent, and without a terminal.
+    """
+    if ctx.invoked_subcommand is not None:
+        return 0
+    questions = Questions(state_root())
+    if watch:
+        return _watch(questions, as_json)
+    found = [one for one in questions.all() if every or one.state in ("waiting", "late")]
+    lines = ["\n".join(_lines(one)) for one in found] or ["no question waits for an answer"]
+    report(as_json, lines, *map(_data, found))
+    return 0
+
+
+@verb.command()
+@click.argument("name", metavar="ID|CODE")
+@flag("--json", "as_json", "Print one line of JSON.")
+def allow(name: str, as_json: bool) -> int:
+    """Allow the call of a question: exactly this call, once."""
+    return _answer(name, True, as_json)
+
+
+@verb.command()
+@click.argument("name", metavar="ID|CODE")
+@option("--reason", "why", "TEXT", "Why; the model reads it.", default="")
+@flag("--json", "as_json", "Print one line of JSON.")
+def deny(name: str, why: str, as_json: bool) -> int:
+    """Deny the call of a question."""
+    return _answer(name, False, as_json, why)
+
+
+def _answer(name: str, allowed: bool, as_json: bool, why: str = "") -> int:
+    refuse_programs(f"`billhook approvals {'allow' if allowed else 'deny'}`", _WHY)
+    questions = Questions(state_root())
+    try:
+        one = questions.answer(name, allowed, getpass.getuser(), "terminal", why)
+    except AnsweredError as error:
+        report(as_json, [visible(error.message)], _data(error.question))
+        return 1
+    late = time.time() > one.until and allowed
+    told = f"the agent may repeat the call within {WINDOW / 60:g} min" if late else "the agent continues"
+    report(
+        as_json,
+        [f"{'allowed' if allowed else 'denied'}: {visible(one.call)}", *([told] if allowed else [])],
+        _data(one),
+    )
+    return 0
+
+
+def _watch(questions: Questions, as_json: bool) -> int:
+    """Show questions as they come, until Ctrl-C. An answer from somewhere else is shown, too."""
+    answers = not as_json and at_terminal() and not agent_around()
+    states: dict[str, str] = {}
+    stamp: tuple[int, ...] | None = None
+    note("waiting for questions (stop with Ctrl-C)")
+    while True:
+        if (now := questions.stamp()) != stamp:
+            stamp = now
+            for one in _changed(questions, states):
+                say_json(_data(one)) if as_json else say("\n".join(_lines(one)))
+                if answers and one.state == "waiting" and not _ask(one):
+                    return 0
+        time.sleep(_INTERVAL)
+
+
+def _changed(questions: Questions, states: dict[str, str]) -> Iterator[QueuedQuestion]:
+    """The questions whose state is new; at the start, those that wait."""
+    for one in questions.all():
+        before, states[one.id] = states.get(one.id), one.state
+        if one.state == "waiting" if before is None else one.answer and before == "waiting":
+            yield one
+
+
+def _ask(one: QueuedQuestion) -> bool:
+    """Ask the person at the terminal; anything but a clear answer leaves the question open. False: end of input."""
+    say("allow? [y = allow, n = deny, Enter = later, Ctrl-D = stop]")
+    line = sys.stdin.readline()
+    word = line.strip().lower()
+    if word in ("y", "yes", "n", "no"):
+        _answer(one.id, word.startswith("y"), False)
+    return bool(line)
+
+
+def _lines(one: QueuedQuestion) -> Iterator[str]:
+    left = max(0, one.until - time.time())
+    words = {"waiting": f"denied in {left:.0f} s", "late": "denied by silence; an allow is for the next equal call"}
+    who = f" by {one.by or 'someone'} ({one.via})" if one.answer else ""
+    yield f"{one.code}  {visible(one.call)}"
+    yield f"        {visible(one.reason)}" if one.reason else f"        asked by {', '.join(map(visible, one.hooks))}"
+    yield f"        {one.agent} in {visible(shown_path(one.project))}; {words.get(one.state, one.state)}{visible(who)}"
+
+
+def _data(one: QueuedQuestion) -> dict[str, object]:
+    data = {name: value for name, value in msgspec.to_builtins(one).items() if name not in _PRIVATE}
+    return {**data, "state": one.state}

@@ -1,0 +1,142 @@
+"""Who answers an `ask`: the agent's own dialog, or a person through the queue.
+
+An ask waits in the queue if the agent can't show it to a person and the user has configured `approvals:`, or if one of
+the hooks that ask has `approve: queue`. Without either, everything is as if there were no queue.
+"""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from billhook import agents
+from billhook.agents import EVERY_AGENT, dialect_of
+from billhook.agents.base import WAITING, can
+from billhook.approvals.queue import Questions, QueuedQuestion, new_id
+from billhook.approvals.settings import ApprovalSettings
+from billhook.config.override import denied_call
+from billhook.core import client_env, strictjson, tools
+from billhook.core.answers import Answer, Decision, Outcome, Verdict
+from billhook.core.errors import BillhookError
+from billhook.core.events import Event
+
+NAME: Final = "approvals"  # of its outcome in a verdict
+_UNATTENDED: Final = ("bypassPermissions", "dontAsk")  # permission modes in which an agent shows no question
+_MARGIN: Final = 0.2  # seconds before the agent's deadline at which silence denies
+_LONGEST: Final = 4000  # characters of a call, and of a reason
+_PLACES: Final = {"terminal": "in a terminal", "page": "on the page"}
+
+
+class Approver(msgspec.Struct, frozen=True):
+    """The stage of an engine after the fold: replaces an `ask` by the answer of a person."""
+
+    settings: ApprovalSettings | None  # None: only hooks with `approve: queue` wait
+    queued: frozenset[str]  # those hooks
+    root: Path
+    project: str
+    host: str
+
+    async def __call__(self, verdict: Verdict, ends: float) -> Verdict:
+        """The verdict with the answer. Silence denies. A question that can't be stored is left to the agent."""
+        asking = tuple(one.hook for one in verdict.outcomes if one.answer.decision is Decision.ASK)
+        if not self._waits(verdict.about, asking):
+            return verdict
+        began, settings = time.monotonic(), self.settings or ApprovalSettings()
+        seconds = max(0.0, min(settings.seconds, ends - began - _MARGIN))
+        question = self._question(verdict, asking, seconds)
+        try:
+            asked, problems = await self._asked(question, settings, seconds)
+            answer = _answer(asked, seconds, allowed=asked.answer == "allow" and Questions(self.root).use(asked.id))
+        except BillhookError as error:
+            return _with(verdict, Answer(), began, [f"the question can't be asked: {error.message}"])
+        return _with(verdict, answer, began, problems)
+
+    async def _asked(
+        self, question: QueuedQuestion, settings: ApprovalSettings, seconds: float
+    ) -> tuple[QueuedQuestion, Sequence[str]]:
+        """The question after the wait, and the problems with its messages."""
+        from billhook.approvals.channels import send
+        from billhook.approvals.waiting import wait
+
+        questions = Questions(self.root)
+        asked = questions.ask(question)
+        is_new = asked.id == question.id  # people got a message about an older one already
+        problems = send(settings, asked, self.root) if is_new else ()
+        return await wait(questions, asked, seconds), problems
+
+    def _waits(self, event: Event, asking: Sequence[str]) -> bool:
+        if event.hook_event_name not in WAITING:
+            return False
+        return not self.queued.isdisjoint(asking) or (self.settings is not None and not self._is_shown(event))
+
+    def _is_shown(self, event: Event) -> bool:
+        """Whether the agent shows the question to a person. A program that is no known agent handles it itself."""
+        name = self.host.removeprefix("http:")
+        if name not in EVERY_AGENT:
+            return True
+        row = getattr(agents.dialect(dialect_of(name)), "row", None)
+        asks = (row(event) if row is not None else can(name, event.hook_event_name)).ask
+        unattended = agents.agent(name).unattended(event.payload, client_env.environ())
+        return asks and event.permission_mode not in _UNATTENDED and not unattended
+
+    def _question(self, verdict: Verdict, asking: tuple[str, ...], seconds: float) -> QueuedQuestion:
+        from billhook.store.redaction import redactor
+
+        event, now, redact = verdict.about, time.time(), redactor(self.root).text
+        given = getattr(event, "tool_input", None) if verdict.tool_input is None else verdict.tool_input
+        tool = tools.canonical(getattr(event, "tool_name", ""))
+        about = tools.subject_of(tool, given) or strictjson.compact(given)
+        call = denied_call(event.replace(tool_input=given), f"{NAME}: {event.hook_event_name}", self.project)
+        return QueuedQuestion(
+            id=new_id(),
+            code=call.code,
+            session=event.session_id,
+            project=self.project,
+            agent=self.host.removeprefix("http:"),
+            event=event.hook_event_name,
+            tool=tool,
+            call=_cut(redact(f"{tool}: {about}")),
+            reason=_cut(redact(verdict.reason)),
+            hooks=asking,
+            asked=now,
+            until=now + seconds,
+            key=call.key,
+        )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ... ({len(text) - _LONGEST} more characters)"
+
+
+def _answer(asked: QueuedQuestion, seconds: float, *, allowed: bool) -> Answer:
+    """The answer of a person, or of silence."""
+    who = f"{asked.by or 'a person'} {_PLACES.get(asked.via, f'with a link ({asked.via})')}"
+    about = f": {asked.reason}" if asked.reason else ""
+    data = {"code": asked.code, "by": asked.by, "via": asked.via, "answer": asked.answer or "none"}
+    if allowed:
+        return Answer(decision=Decision.ALLOW, reason=f"allowed by {who}", data=data)
+    if asked.answer == "deny":
+        why = f": {asked.why}" if asked.why else ""
+        return Answer(decision=Decision.DENY, reason=f"denied by {who}{why}", data=data)
+    if asked.answer:
+        reason = f"this needs an approval of its own: {who} allowed an equal call, once{about}"
+        return Answer(decision=Decision.DENY, reason=reason, data=data)
+    shows = f"the user can run `billhook approvals allow {asked.code}`, and this call may then be repeated"
+    return Answer(decision=Decision.DENY, reason=f"no answer within {seconds:.0f} s{about} ({shows})", data=data)
+
+
+def _with(verdict: Verdict, answer: Answer, began: float, problems: Sequence[str]) -> Verdict:
+    """The verdict with this answer. The outcomes of the hooks that asked stay as they are."""
+    took = (time.monotonic() - began) * 1e3
+    outcome = Outcome(NAME, "built-in", answer=answer, duration_ms=took, lost=tuple(problems))
+    decided = answer.decision is not Decision.NONE
+    return replace(
+        verdict,
+        raw_outcomes=(*verdict.outcomes, outcome),
+        duration_ms=verdict.duration_ms + took,
+        decision=answer.decision if decided else verdict.decision,
+        reason=answer.reason if decided else verdict.reason,
+    )

@@ -1,0 +1,355 @@
+"""Asks wait in the queue: which ones, for how long, and what the agent gets."""
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from approvals.asking import ASKS, PUSH, QUEUED, approvals, decision, in_terminal, push, reason, waiting
+from billhook.approvals.queue import Questions
+from cli.place import Place
+from daemon.running import PROGRAM, Home, Reply, eventually, home_in
+
+SECRET = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    (tmp_path / "h").mkdir()
+    with home_in(tmp_path / "h") as home:
+        yield home
+
+
+def answered(home: Home, allow: bool = True, by: str = "Ann", via: str = "page", why: str = "") -> None:
+    """Answer the question that waits, as the page does."""
+    (one,) = waiting(home)
+    Questions(home.root).answer(one.id, allow, by, via, why)
+
+
+def asked(home: Home, *argv: str, allow: bool = True, why: str = "", **fields: Any) -> Reply:
+    """The reply to a call that waits, and is then answered."""
+    with home.call(push(home, **fields), *argv) as call:
+        answered(home, allow, why=why)
+        return call.reply()
+
+
+# -- which asks wait
+
+
+def test_without_configuration_nothing_waits(home: Home) -> None:
+    """An ask stays an ask, in every mode, and no file is created."""
+    home.own(ASKS)
+    home.start()
+    for mode in ("default", "dontAsk", "bypassPermissions"):
+        assert decision(home.ask(push(home, mode=mode))) == "ask"
+    attended = home.env(CLAUDE_CODE_SESSION_ATTENDED="0")
+    assert decision(home.ask(push(home, mode="default"), env=attended)) == "ask"
+    assert b"this needs a person" in home.ask(push(home), "--as", "codex").stdout.lower()
+    assert not list(home.root.rglob("questions"))
+
+
+def test_a_question_that_the_agent_shows_does_not_wait(home: Home) -> None:
+    """Claude Code in a terminal asks the person at the keyboard."""
+    home.own(approvals())
+    home.start()
+    for mode in ("default", "acceptEdits", "plan"):
+        assert decision(home.ask(push(home, mode=mode))) == "ask"
+    attended = home.env(CLAUDE_CODE_SESSION_ATTENDED="1")
+    assert decision(home.ask(push(home, mode="default"), env=attended)) == "ask"
+
+
+@pytest.mark.parametrize("mode", ["dontAsk", "bypassPermissions", "default"])
+def test_a_question_that_no_person_sees_waits(home: Home, mode: str) -> None:
+    """In modes that show no question; and in every mode of an unattended run."""
+    home.own(approvals())
+    home.start()
+    env = home.env(CLAUDE_CODE_SESSION_ATTENDED="0" if mode == "default" else None)
+    with home.call(push(home, mode=mode), env=env) as call:
+        answered(home)
+        assert decision(call.reply()) == "allow"
+
+
+@pytest.mark.parametrize("agent", ["codex", "gemini", "qwen", "copilot", "opencode"])
+def test_agents_without_ask_wait(home: Home, agent: str) -> None:
+    """After an allow they make the call; after a deny they don't, and the model gets the reason."""
+    home.own(approvals())
+    home.start()
+    event = push(home, mode="default")
+    for allow in (True, False):
+        with home.call(event, "--as", agent) as call:
+            answered(home, allow)
+            reply = call.reply()
+        assert (b"denied by Ann on the page" in reply.stdout) is not allow, reply
+
+
+def test_a_hook_with_approve_queue_waits(home: Home) -> None:
+    """Even where the agent could ask, and without `approvals:`."""
+    home.own(QUEUED)
+    home.start()
+    assert decision(asked(home, mode="default", allow=False)) == "deny"
+
+
+def test_other_hooks_still_deny(home: Home) -> None:
+    """A question about a call that is denied anyway is skipped."""
+    home.own(approvals() + "  no:\n    events: PreToolUse\n    deny: never\n")
+    home.start()
+    assert reason(home.ask(push(home))).startswith("never. ")
+    assert Questions(home.root).all() == []
+
+
+def test_an_event_that_can_not_wait_is_as_before(home: Home) -> None:
+    """Only calls wait: a prompt is denied as before."""
+    home.own("approvals: true\nhooks:\n  p:\n    events: UserPromptSubmit\n    ask: sure?\n")
+    home.start()
+    reply = home.ask(home.event("UserPromptSubmit", prompt="hello", permission_mode="dontAsk"))
+    assert b"sure?" in reply.stdout + reply.stderr
+    assert Questions(home.root).all() == []
+
+
+# -- the answers
+
+
+def test_the_record_has_who_answered(home: Home) -> None:
+    home.own(approvals())
+    home.start()
+    reply = asked(home, allow=False, why="use a branch")
+    assert reason(reply) == "denied by Ann on the page: use a branch"
+    (record,) = home.records()
+    outcome = next(one for one in record["outcomes"] if one["hook"] == "approvals")
+    assert outcome["data"]["by"] == "Ann" and outcome["data"]["via"] == "page" and outcome["duration_ms"] > 0
+    assert [one["decision"] for one in record["outcomes"] if one["hook"] == "push"] == ["ask"]
+    assert record["decision"] == "deny"
+
+
+def test_a_person_answers_in_a_terminal(home: Home, tmp_path: Path) -> None:
+    home.own(approvals())
+    home.start()
+    with home.call(push(home)) as call:
+        (one,) = waiting(home)
+        assert one.code in in_terminal(home, tmp_path / "a").out
+        ended = in_terminal(home, tmp_path / "b", "allow", one.code)
+        assert ended.code == 0 and f"allowed: Bash: {PUSH}" in ended.out, ended
+        assert decision(call.reply()) == "allow"
+    ended = in_terminal(home, tmp_path / "c", "deny", one.code)
+    assert ended.code == 1 and "answered first" in ended.out
+
+
+def test_two_people_answer_at_once(home: Home, tmp_path: Path) -> None:
+    """One of them is told that the other was first."""
+    home.own(approvals())
+    home.start()
+    with home.call(push(home)) as call:
+        (one,) = waiting(home)
+        with ThreadPoolExecutor(2) as people:
+            words = ("allow", "deny")
+            ended = list(people.map(lambda word: in_terminal(home, tmp_path / word, word, one.id), words))
+        first = words[[one.code for one in ended].index(0)]
+        assert sorted(one.code for one in ended) == [0, 1]
+        assert decision(call.reply()) == first
+
+
+def test_watch_asks_for_answers(home: Home, tmp_path: Path) -> None:
+    """Questions that come while a person watches are answered there; the end of input ends it."""
+    home.own(approvals())
+    home.start()
+    (tmp_path / "w").mkdir()
+    answers = [("stop]", "y\n"), ("stop]", "n\n"), ("stop]", "\x04")]
+    with ThreadPoolExecutor(1) as people:
+        typing = Place(tmp_path / "w").typing
+        watching = people.submit(typing, "approvals", "--watch", answers=answers, BILLHOOK_HOME=str(home.root))
+        assert [decision(home.ask(push(home))) for _ in range(2)] == ["allow", "deny"]
+        with home.call(push(home)):
+            assert "push to a remote?" in watching.result().out
+
+
+def test_silence_denies_before_the_deadline(home: Home) -> None:
+    """The reply is in time, and has the command with which the call may be repeated. It then passes once."""
+    home.own(approvals("5m"))
+    home.start()
+    reply = home.ask(push(home), "--deadline", "3000")
+    assert "no answer within 2 s: push to a remote?" in reason(reply)
+    (one,) = Questions(home.root).all()
+    assert one.state == "late" and f"`billhook approvals allow {one.code}`" in reason(reply)
+    Questions(home.root).answer(one.code, True, "Ann", "terminal")
+    assert decision(home.ask(push(home))) == "allow"
+    with home.call(push(home)) as call:
+        answered(home, False)
+        assert decision(call.reply()) == "deny"
+
+
+def test_the_time_limit_denies(home: Home) -> None:
+    home.own(approvals("1s"))
+    home.start()
+    assert "no answer within 1 s" in reason(home.ask(push(home)))
+
+
+def test_equal_calls_need_an_answer_each(home: Home) -> None:
+    """One answer runs one call."""
+    home.own(approvals())
+    home.start()
+    with home.call(push(home)) as one, home.call(push(home, session_id="s1")) as other:
+        one.began()
+        other.began()
+        answered(home)
+        found = sorted((decision(one.reply()), decision(other.reply())))
+    assert found == ["allow", "deny"]
+
+
+def test_a_rewritten_call_is_shown_as_it_would_run(home: Home) -> None:
+    rewrite = "  r:\n    events: PreToolUse\n    match: Bash\n    rewrite: {command: git push origin safe}\n"
+    home.own(approvals() + rewrite)
+    home.start()
+    with home.call(push(home)) as call:
+        assert waiting(home)[0].call == "Bash: git push origin safe"
+        answered(home)
+        said = json.loads(call.reply().stdout)["hookSpecificOutput"]
+    assert said["permissionDecision"] == "allow" and said["updatedInput"]["command"] == "git push origin safe"
+
+
+def test_a_daemon_that_restarts_keeps_the_queue(home: Home) -> None:
+    """Its caller gets no answer from it; the answer of the person counts for the repeated call."""
+    home.own(approvals())
+    daemon = home.start()
+    with home.call(push(home)) as call:
+        (one,) = waiting(home)
+        daemon.send_signal(signal.SIGKILL)
+        daemon.wait()
+        assert call.reply().code is None
+    home.start()
+    assert [each.id for each in waiting(home)] == [one.id]
+    with home.call(push(home)) as call:
+        eventually(lambda: Questions(home.root).pending()[0].until > one.until)
+        answered(home)
+        assert decision(call.reply()) == "allow"
+
+
+def test_without_a_daemon(home: Home, tmp_path: Path) -> None:
+    """One process for one event waits in the same way."""
+    home.own(approvals())
+    with ThreadPoolExecutor(1) as agent:
+        run = agent.submit(hook, home, push(home))
+        answered(home)
+        assert decision(Reply(True, stdout=run.result())) == "allow"
+
+
+def hook(home: Home, event: dict[str, Any]) -> bytes:
+    """The answer of one process for one event."""
+    words = [*PROGRAM, "hook", "--as", "claude", "--deadline", "30000"]
+    stdin = json.dumps(event).encode()
+    done = subprocess.run(
+        words, input=stdin, env=home.env(), cwd=home.project, capture_output=True, timeout=60, check=False
+    )
+    return done.stdout
+
+
+def test_a_daemon_that_waits_answers_others(home: Home) -> None:
+    """A question delays no other call."""
+    home.own(approvals())
+    home.start()
+    with home.call(push(home)) as call:
+        waiting(home)
+        assert decision(home.ask(home.event(session_id="s2"))) == "none"
+        answered(home)
+        assert decision(call.reply()) == "allow"
+
+
+def test_a_queue_that_can_not_be_written_leaves_the_ask(home: Home) -> None:
+    """The agent gets the ask, and the user a warning."""
+    home.own(approvals())
+    folder = home.root / "billhook"
+    folder.mkdir(parents=True)
+    (folder / "questions").write_text("a file in place of the folder")
+    home.start()
+    reply = home.ask(push(home))
+    assert decision(reply) == "ask" and b"the question can't be asked" in reply.stderr
+
+
+# -- secrets
+
+
+def test_secrets_are_redacted(home: Home) -> None:
+    """In the queue, in the log, and in what the agent gets."""
+    home.own(approvals().replace("push to a remote?", f"push with {SECRET}?"))
+    home.start()
+    with home.call(push(home, f"git push https://x:{SECRET}@host/r")) as call:
+        (one,) = waiting(home)
+        assert "[redacted" in one.call and "[redacted" in one.reason
+        shown = home.billhook("approvals", "--json").stdout + home.billhook("approvals").stdout
+        answered(home, False)
+        assert decision(call.reply()) == "deny"
+    kept = [path.read_bytes() for path in home.root.rglob("*") if path.is_file()]
+    assert not [text for text in (*kept, shown.encode()) if SECRET.encode() in text]
+
+
+def test_control_characters_are_shown(home: Home) -> None:
+    """A call can't hide a part of itself in a terminal."""
+    home.own(approvals())
+    home.start()
+    with home.call(push(home, "git push \x1b[2K\u202e x")) as call:
+        waiting(home)
+        shown = home.billhook("approvals").stdout
+        assert "\x1b" not in shown and "\\x1b" in shown and "\\u202e" in shown
+        answered(home)
+        call.reply()
+
+
+# -- an agent can't answer
+
+
+@pytest.mark.parametrize("word", ["allow", "deny"])
+def test_programs_are_refused(home: Home, word: str) -> None:
+    """Without a terminal, and inside an agent even with one. The question stays open."""
+    home.own(approvals())
+    home.start()
+    with home.call(push(home)) as call:
+        (one,) = waiting(home)
+        refused = home.billhook("approvals", word, one.code)
+        assert refused.returncode == 2 and "must be a terminal" in refused.stderr
+        refused = home.billhook("approvals", word, one.code, env=home.env(CLAUDECODE="1"))
+        assert refused.returncode == 2 and "inside Claude Code" in refused.stderr
+        assert Questions(home.root).pending() == [one]
+        answered(home)
+        call.reply()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "billhook approvals allow K7QF2M",
+        "billhook approvals deny K7QF2M",
+        "python3 -m billhook approvals allow K7QF2M",
+        "script -qc 'billhook approvals allow K7QF2M' /dev/null",
+        "uv run billhook approvals --json allow K7QF2M",
+        "python3 -c 'from billhook.approvals.queue import Questions'",
+        "echo '{}' > $BILLHOOK_HOME/billhook/questions/questions.json",
+        "sed -i s/x/allow/ $BILLHOOK_HOME/billhook/questions/questions.json",
+        "python3 -c 'import hmac; k = open(\"billhook/approvals.key\").read()'",
+    ],
+)
+def test_the_guard_denies_answers_of_the_agent(home: Home, command: str) -> None:
+    home.own("approvals: true\n")
+    home.start()
+    reply = home.ask(push(home, command, mode="bypassPermissions"))
+    assert decision(reply) == "deny", reply
+    assert Questions(home.root).all() == []
+
+
+@pytest.mark.parametrize(
+    "command", ["billhook approvals", "billhook approvals --json", "billhook approvals allow --help"]
+)
+def test_an_agent_may_look(home: Home, command: str) -> None:
+    home.own("approvals: true\n")
+    home.start()
+    assert decision(home.ask(push(home, command))) == "none"
+
+
+def test_reading_the_key_of_links_needs_the_user(home: Home) -> None:
+    """It is a secret file as others: with it, a program could sign a link."""
+    home.own("guard: strict\n")
+    home.start()
+    assert decision(home.ask(push(home, f"cat {home.root}/billhook/approvals.key", mode="default"))) != "none"

@@ -1,0 +1,60 @@
+"""The real Claude Code waits, without a user, while a person answers its question in a terminal."""
+
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from approvals.asking import approvals
+from billhook.approvals.queue import Questions
+from cli.place import Place as User
+from clients.agents import AGENTS, Place, find
+from clients.proving import BILLHOOK, installing
+from clients.running import Ran, Run, run
+from clients.script import Script, Step
+from daemon.running import eventually
+
+pytestmark = pytest.mark.slow
+
+
+def _run(binary: Path, place: Place) -> Ran:
+    agent = AGENTS["claude"]
+    script = Script([Step(calls=[agent.shell("touch marker # git push origin main")]), Step("all done")])
+    hooks = approvals("50s").replace("Bash(git push *)", "Bash(touch *)")
+    return run(
+        Run(
+            "claude",
+            str(binary),
+            str(place.root),
+            script,
+            files={"home/.config/billhook/hooks.yaml": hooks},
+            before=[*installing(agent, place, "--user")],
+            after=[[BILLHOOK, "daemon", "stop", "--force"]],
+        )
+    )
+
+
+@pytest.mark.parametrize("word", ["allow", "deny"])
+def test_claude_code_waits_for_a_person(word: str) -> None:
+    """After an allow the command runs; after a deny it does not, and the model gets the reason."""
+    binary = find(AGENTS["claude"])
+    if binary is None:
+        pytest.skip("Claude Code is not here: scripts/clients --install gets it")
+    with (
+        tempfile.TemporaryDirectory(prefix="bh-", ignore_cleanup_errors=True) as folder,
+        ThreadPoolExecutor(1) as agent,
+    ):
+        place = Place(Path(folder).resolve())
+        running = agent.submit(_run, binary, place)
+        questions = Questions(place.home / ".claude")
+        (one,) = eventually(questions.pending, 90)
+        assert not running.done() and not (place.project / "marker").exists()
+        (place.root / "person").mkdir()
+        more = ("--reason", "use a branch") if word == "deny" else ()
+        state = str(place.home / ".claude")
+        ended = User(place.root / "person").typing("approvals", word, one.code, *more, answers=[], BILLHOOK_HOME=state)
+        assert ended.code == 0, ended
+        ran = running.result()
+        assert (place.project / "marker").exists() is (word == "allow"), (ran.stdout, ran.stderr)
+        assert ran.model_saw("in a terminal: use a branch") is (word == "deny")

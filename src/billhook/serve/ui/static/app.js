@@ -83,7 +83,8 @@ function state(word) {
   const element = document.getElementById("state");
   element.className = `state ${word}`;
   element.textContent = word;
-  element.title = word === "live" ? "New events appear at once" : "No connection to the daemon; `billhook ui` opens a new page";
+  element.title = word === "live" ? "New events appear at once"
+    : "No connection to the daemon; `billhook ui` opens a new page";
 }
 
 // -- views
@@ -137,7 +138,8 @@ addEventListener("keydown", (event) => {
     j: () => step(1),
     k: () => step(-1),
     "?": () => document.getElementById("keys").showModal(),
-    "/": () => (main.querySelector("input[type=search]") ? main.querySelector("input[type=search]").focus() : (location.hash = "#/timeline?find=1")),
+    "/": () => (main.querySelector("input[type=search]") ? main.querySelector("input[type=search]").focus()
+      : (location.hash = "#/timeline?find=1")),
     Escape: () => view?.escape?.(),
   };
   const act = name ? () => { location.hash = `#/${name}`; } : keys[event.key];

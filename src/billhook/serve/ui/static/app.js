@@ -11,7 +11,7 @@ import { timeline } from "./timeline.js";
 const VIEWS = { now, timeline, hooks, insights, health };
 const main = document.getElementById("main");
 const picker = document.getElementById("project");
-const app = { sessions: new Map(), questions: [], projects: [], project: "", skew: 0 };
+const app = { sessions: new Map(), questions: [], projects: [], project: "" };
 let view = null;
 let shown = "";
 
@@ -36,10 +36,9 @@ async function begin() {
 }
 
 function take(found) {
-  app.version = found.version;
   app.sessions = new Map(found.sessions.map((one) => [`${one.project}\n${one.session}`, one]));
   app.questions = found.questions;
-  for (const one of found.sessions) known(one.project);
+  for (const project of found.projects) known(project);
   badge();
 }
 

@@ -66,16 +66,8 @@ export function copyable(label, command) {
   const button = h("button", { type: "button", class: "copy", title: "Copy the command" }, "Copy");
   button.setAttribute("aria-label", `Copy: ${label}`);
   button.addEventListener("click", async () => {
-    try {
-      await navigator.clipboard.writeText(command);
-      button.textContent = "Copied";
-    } catch {
-      const range = document.createRange();
-      range.selectNodeContents(button.nextElementSibling);
-      getSelection().removeAllRanges();
-      getSelection().addRange(range);
-      button.textContent = "Selected";
-    }
+    await navigator.clipboard.writeText(command);
+    button.textContent = "Copied";
     setTimeout(() => { button.textContent = "Copy"; }, 1500);
   });
   return h("div", { class: "command" }, h("span", { class: "label" }, label), button, h("code", {}, command));
@@ -91,6 +83,8 @@ export function table(caption, titles, rows, empty = "Nothing so far.") {
     h("table", {}, h("caption", { class: "hidden" }, caption), h("thead", {}, h("tr", {}, head)),
       h("tbody", {}, body)));
 }
+
+export const section = (title, ...content) => h("section", {}, h("h3", {}, title), content);
 
 /** A view of one project: `load` makes its content, again when another project is chosen. */
 export function projectView(main, app, title, load) {

@@ -1,13 +1,12 @@
 // One event in full: what it was, what each hook answered, and commands for it.
 
 import { command, get } from "./api.js";
-import { badge, clock, copyable, failure, fill, h, loading, ms } from "./dom.js";
+import { badge, clock, copyable, failure, fill, h, loading, ms, section } from "./dom.js";
 
 const pretty = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
 const isEmpty = (value) => !value || (typeof value === "object" && !Object.keys(value).length);
 const block = (title, value) => (isEmpty(value) ? null
-  : h("section", {}, h("h3", {}, title), h("pre", { tabindex: "0", role: "group", "aria-label": title },
-    pretty(value))));
+  : section(title, h("pre", { tabindex: "0", role: "group", "aria-label": title }, pretty(value))));
 
 export async function detail(pane, project, id, close) {
   pane.replaceChildren(loading());
@@ -26,21 +25,20 @@ export async function detail(pane, project, id, close) {
       h("button", { type: "button", class: "icon", "aria-label": "Close the event", onclick: close }, "✕")),
     record.reason ? h("p", { class: "reason" }, record.reason) : null,
     facts(found),
-    h("section", {}, h("h3", {}, "Answers of hooks"), h("ul", { class: "outcomes" }, record.outcomes.map(outcome),
-      skipped(record))),
-    found.effects.length ? h("section", {}, h("h3", {}, "Effects"),
-      h("ul", { class: "effects" }, found.effects.map((one) =>
-      h("li", {}, h("strong", {}, one.kind), one.target ? [" ", h("code", {}, one.target)] : null,
-      one.certain ? null : h("span", { class: "muted" }, " (possibly)"))))) : null,
+    section("Answers of hooks", h("ul", { class: "outcomes" }, record.outcomes.map(outcome), skipped(record))),
+    found.effects.length ? section("Effects", h("ul", { class: "effects" }, found.effects.map(effect))) : null,
     block(record.tool ? "Input" : "Fields", record.input),
     block("Input after rewrites", record.rewritten_input),
     block("Output", record.output),
     block("Context for the model", record.context.join("\n")),
-    h("section", {}, h("h3", {}, "Today's rules"), h("button",
-      { type: "button", onclick: () => replay(today, project, row) }, "Replay with today's rules"), today),
-    h("section", {}, h("h3", {}, "Commands"), commands(record)));
+    section("Today's rules", h("button", { type: "button", onclick: () => replay(today, project, row) },
+      "Replay with today's rules"), today),
+    section("Commands", commands(record)));
   title.focus({ preventScroll: true });
 }
+
+const effect = (one) => h("li", {}, h("strong", {}, one.kind), one.target && [" ", h("code", {}, one.target)],
+  !one.certain && h("span", { class: "muted" }, " (possibly)"));
 
 function facts({ row, record, problem }) {
   const list = [["time", `${row.time.replace("T", " ").slice(0, 19)} UTC (${clock(row.time)} here)`],

@@ -45,7 +45,7 @@ _CODE = re.compile(
     r"\(?\s*(?:format\s*\(\s*)?[NE]?('|\$(?:[A-Za-z_]\w*)?\$|\0)",
     re.IGNORECASE,
 )
-"""What begins a text that is run: `DO $$ ...`, `EXECUTE 'DROP TABLE x'`."""
+"""The beginning of code that is run: `DO $$ ...`, `EXECUTE 'DROP TABLE x'`."""
 _MOST_CODE: Final = 16
 
 

@@ -306,7 +306,11 @@ def test_saved_paths_in_other_fields(place: Place) -> None:
     (place.project / ".git").mkdir()
     (place.project / "web").mkdir()
     path = str(place.project / "web" / "a.py")
-    given = {"tool_name": "Write", "tool_input": {"file_path": path, "content": "b"}, "cwd": str(place.project / "web")}
+    given: dict[str, Any] = {
+        "tool_name": "Write",
+        "tool_input": {"file_path": path, "content": "b"},
+        "cwd": str(place.project / "web"),
+    }
     answer(place, **given)
     answer(place, **{**given, "tool_name": "Read"})
     write, read = (json.loads(place.run("events", "save", number, "--as-test", "--json").out) for number in ("1", "2"))

@@ -135,7 +135,7 @@ def as_data(project: str, general: Sequence[checks.DoctorFinding], reports: Sequ
 # `billhook doctor`:
 def _readable(field: str) -> list[str]:
     """The names or titles of the agents whose transcripts can be read."""
-    return [getattr(host, field) for host in AGENTS.values() if host.transcripts and host.names_calls]
+    return [getattr(host, field) for host in AGENTS.values() if host.transcripts]
 
 
 _HELP = f"""Check whether agents call billhook in this folder, and if not, why.
@@ -241,7 +241,7 @@ class _DoctorScope:
     def show_coverage(self, as_json: bool, since: str) -> int:
         from billhook.cli.doctor.proof import coverage_data, coverage_lines
 
-        hosts = [host for host in self.hosts if host.transcripts and host.names_calls]
+        hosts = [host for host in self.hosts if host.transcripts]
         if not hosts and self.asked:
             titles, names = " and ".join(_readable("title")), " or ".join(_readable("name"))
             raise UsageError(f"only the transcripts of {titles} can be read", hint=f"name {names}")

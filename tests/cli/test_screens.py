@@ -70,8 +70,9 @@ Plumbing:
     billhook explain 'git push --force'  try a command
     billhook install claude              connect Claude
 
-  Exit code: 0 success, 1 a denial or a finding, 2 usage or broken input, 3
-  internal error. `billhook hook` exits as its agent expects.
+  Exit code: 0 success; 1 a denial by `fire`, a finding, or not done; 2 usage
+  or broken input; 3 internal error. `billhook hook` exits as its agent
+  expects.
 -- exit 0
 """)
 

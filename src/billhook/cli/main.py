@@ -1,7 +1,7 @@
 """`billhook VERB ...`: the console script.
 
-Exit codes of all verbs: 0 success, 1 a denial or a finding, 2 usage or broken input, 3 internal error, 128 plus its
-number for a signal (130 for Ctrl-C). `billhook hook` exits as its agent expects.
+Exit codes of all verbs: 0 success, 1 a denial by `fire`, a finding or not done, 2 usage or broken input, 3 internal
+error, 128 plus its number for a signal (130 for Ctrl-C). `billhook hook` exits as its agent expects.
 """
 
 import sys

@@ -159,7 +159,8 @@ def _labelled(label: str, texts: Sequence[str]) -> Iterator[str]:
 def _broken(findings: Sequence[Finding], github: bool) -> Iterator[str]:
     for one in findings:
         yield from [annotation(one)] if github else finding_lines(one)
-    yield f"{counted(len(findings), 'problem')} in the tests; nothing ran"
+    files = ", ".join(dict.fromkeys(shown_path(one.file) for one in findings))
+    yield f"{counted(len(findings), 'problem')} in {files}; no test ran"
 
 
 def _result_data(one: CaseResult) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def examined(host: Agent, project: str, root: Path, daemon: checks.DaemonState, 
 
 
 # The screen of `billhook doctor`:
-_WORDS: Final = {"unknown": "?"}
+_WORDS: Final = {"unknown": "note"}  # on the screen, both are worth knowing
 
 
 def screen(project: str, general: Sequence[checks.DoctorFinding], reports: Sequence[AgentReport]) -> Iterator[str]:

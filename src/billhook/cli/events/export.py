@@ -129,13 +129,11 @@ def _summary(found: Verified, expected: Head | None, target: str) -> Iterator[st
         yield f"{counted(found.torn, 'incomplete line')} of crashed processes; noted at the time, and no record is lost"
     yield f"head {found.head}"
     if expected is None:
-        remedy = "set `export_head_to` (docs/event-log.md), or store the output of `billhook events verify --head`"
+        remedy = "to detect that, store this head elsewhere (`billhook events verify --head`), or set `export_head_to`"
         if target:
-            remedy = "the daemon exports one while it is running, and `billhook events verify --head` does so now"
-        where = f" to {shown_path(target)}" if target else ""
-        risk = "the end could be cut off, or the whole log rewritten, without notice"
-        text = f"no head was exported{where} yet, so {risk}"
-        yield from filled(f"{text}: {remedy}", 0, table_width())
+            remedy = f"the daemon stores the head in {shown_path(target)}; `billhook events verify --head` does so now"
+        text = "nothing outside of this log shows whether its end was cut off, or all of it rewritten"
+        yield from filled(f"{text}; {remedy}", 0, table_width())
     else:
         yield f"the log contains the head that was exported at record {expected.seq}"
 

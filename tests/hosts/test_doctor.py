@@ -180,7 +180,9 @@ billhook itself
     [
         pytest.param(("clude",), "did you mean `claude`?", id="mistyped"),
         pytest.param(("--since", "1h"), "--since needs --coverage", id="since alone"),
-        pytest.param(("gemini", "--coverage"), "only the transcripts of Claude Code and Codex", id="no transcripts"),
+        pytest.param(
+            ("cursor", "--coverage"), "only the transcripts of Claude Code, Codex and Gemini CLI", id="no transcripts"
+        ),
     ],
 )
 def test_usage(me: Person, arguments: tuple[str, ...], words: str) -> None:

@@ -100,7 +100,9 @@ def test_filter_that_is_invalid(long: tuple[Home, Visitor]) -> None:
 
 def test_now_reads_the_end(long: tuple[Home, Visitor]) -> None:
     """A long log of old events shows no session of today, and the request reads only its end."""
-    assert long[1].get("now")["sessions"] == []
+    home, guest = long
+    found = guest.get("now")
+    assert found["sessions"] == [] and found["projects"] == [str(home.project)]
 
 
 def test_pages_over_rotated_files(tmp_path: Path) -> None:

@@ -356,7 +356,7 @@ class SessionEnd(Event, frozen=True, kw_only=True):
 
 
 class Setup(Event, frozen=True, kw_only=True):
-    """A run that was asked to initialise or maintain the project."""
+    """A run begins that initialises or maintains the project."""
 
     trigger: str = ""
     match_field = "trigger"

@@ -102,8 +102,9 @@ class Page:
 
     async def _now(self, request: Request) -> Response:
         found = await in_thread(lambda: records.sessions(self.root))
+        projects = await in_thread(lambda: records.projects(self.root))
         questions = await in_thread(self.live.open_questions)
-        return _json({"version": __version__, "sessions": found, "questions": questions})
+        return _json({"sessions": found, "projects": projects, "questions": questions})
 
     async def _events(self, request: Request) -> Response:
         wanted = records.Filter.of(request.query_params)

@@ -19,7 +19,7 @@ _KEPT: Final = 5.0
 _TIMEOUT: Final = 60.0
 _AT_ONCE: Final = 2
 _MOST: Final = 32
-_MODULE: Final = {"summary": "billhook.serve.ui.summary"}
+_MODULE: Final = {"summary": "billhook.config.log_summary"}
 _VERBS: Final = {"list": "list", "check": "check", "doctor": "doctor", "explain": "explain"}
 _PROGRAM: Final = (sys.executable, "-P", "-X", "utf8", "-m")
 

@@ -8,12 +8,13 @@ from typing import Any, Final
 
 import msgspec
 
+from billhook.config.log_summary import call_text
 from billhook.config.trust import TRUST
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.events import parse
 from billhook.effects.effect import Effect
 from billhook.store.files import StoreError, log_folder, opened
-from billhook.store.log import Record, RecordFilter, is_whole
+from billhook.store.log import ALL, Record, RecordFilter, is_whole
 from billhook.store.log.pages import page
 from billhook.store.log.reader import LogReader, hooks_of
 
@@ -22,8 +23,6 @@ _TAIL: Final = 512 << 10  # bytes of each log in which sessions are searched
 _RECENT: Final = 24 * 3600.0  # seconds: older sessions are not in the list
 _LONGEST: Final = 300  # characters of one value in a list
 _FAILED: Final = frozenset({"failed", "timed_out", "could_not_start"})
-_TELLING: Final = ("command", "file_path", "path", "url", "pattern", "query", "prompt", "description", "message")
-"""Fields of an input that describe it best, the first that it has."""
 
 
 class Filter(msgspec.Struct, frozen=True):
@@ -85,6 +84,12 @@ def logs(root: Path) -> list[LogReader]:
     return [LogReader(path / one.name, root) for one in found[:_MOST_LOGS]]
 
 
+def projects(root: Path) -> list[str]:
+    """The projects with events, the most recent first."""
+    newest = (page(log, ALL, limit=1, at_most=_TAIL).entries for log in logs(root))
+    return list(dict.fromkeys(entries[0].record.project for entries in newest if entries))
+
+
 def listed(root: Path, wanted: Filter) -> dict[str, Any]:
     """A page of events, newest first. It may be short, or empty, although there are older ones: then `before` is the
     place at which the next page begins, because one page reads only some of a log."""
@@ -116,7 +121,7 @@ def row(record: Record) -> dict[str, Any]:
         "by": _deciding(record),
         "ms": record.duration_ms,
         "failed": _has_failed(record),
-        "text": summary(record),
+        "text": call_text(record),
         "hooks": hooks_of(record),
     }
 
@@ -125,16 +130,6 @@ def _deciding(record: Record) -> list[str]:
     if record.decision == "none":
         return []
     return [one.hook for one in record.outcomes if one.decision == record.decision]
-
-
-def summary(record: Record) -> str:
-    """The input in one line."""
-    given = record.input
-    if isinstance(given, dict):
-        texts = [given[name] for name in _TELLING if isinstance(given.get(name), str)]
-        texts += [value for value in given.values() if isinstance(value, str)]
-        given = next(iter(texts), "")
-    return " ".join(given[: 4 * _LONGEST].split())[:_LONGEST] if isinstance(given, str) else ""
 
 
 def whole(root: Path, project: str, id_: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import { timeline } from "./timeline.js";
 const VIEWS = { now, timeline, hooks, insights, health };
 const main = document.getElementById("main");
 const picker = document.getElementById("project");
-const app = { sessions: new Map(), questions: [], projects: [], project: "", skew: 0 };
+const app = { sessions: new Map(), questions: [], projects: [], project: "" };
 let view = null;
 let shown = "";
 
@@ -36,10 +36,9 @@ async function begin() {
 }
 
 function take(found) {
-  app.version = found.version;
   app.sessions = new Map(found.sessions.map((one) => [`${one.project}\n${one.session}`, one]));
   app.questions = found.questions;
-  for (const one of found.sessions) known(one.project);
+  for (const project of found.projects) known(project);
   badge();
 }
 
@@ -83,7 +82,8 @@ function state(word) {
   const element = document.getElementById("state");
   element.className = `state ${word}`;
   element.textContent = word;
-  element.title = word === "live" ? "New events appear at once" : "No connection to the daemon; `billhook ui` opens a new page";
+  element.title = word === "live" ? "New events appear at once"
+    : "No connection to the daemon; `billhook ui` opens a new page";
 }
 
 // -- views
@@ -137,7 +137,8 @@ addEventListener("keydown", (event) => {
     j: () => step(1),
     k: () => step(-1),
     "?": () => document.getElementById("keys").showModal(),
-    "/": () => (main.querySelector("input[type=search]") ? main.querySelector("input[type=search]").focus() : (location.hash = "#/timeline?find=1")),
+    "/": () => (main.querySelector("input[type=search]") ? main.querySelector("input[type=search]").focus()
+      : (location.hash = "#/timeline?find=1")),
     Escape: () => view?.escape?.(),
   };
   const act = name ? () => { location.hash = `#/${name}`; } : keys[event.key];

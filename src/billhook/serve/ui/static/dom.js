@@ -33,7 +33,8 @@ export function announce(text) {
 }
 
 export const badge = (decision) =>
-  decision && decision !== "none" ? h("span", { class: `badge ${decision}` }, decision) : h("span", { class: "badge" }, "–");
+  decision && decision !== "none" ? h("span", { class: `badge ${decision}` }, decision)
+    : h("span", { class: "badge" }, "–");
 
 export function clock(time) {
   const date = new Date(time);
@@ -50,7 +51,8 @@ export function ago(time) {
 
 export function ms(value) {
   if (value === null || value === undefined) return "–";
-  return value >= 10000 ? `${(value / 1000).toFixed(1)} s` : `${value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2)} ms`;
+  return value >= 10000 ? `${(value / 1000).toFixed(1)} s`
+    : `${value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2)} ms`;
 }
 
 export const number = (value) => (value ? value.toLocaleString("en") : "–");
@@ -64,16 +66,8 @@ export function copyable(label, command) {
   const button = h("button", { type: "button", class: "copy", title: "Copy the command" }, "Copy");
   button.setAttribute("aria-label", `Copy: ${label}`);
   button.addEventListener("click", async () => {
-    try {
-      await navigator.clipboard.writeText(command);
-      button.textContent = "Copied";
-    } catch {
-      const range = document.createRange();
-      range.selectNodeContents(button.nextElementSibling);
-      getSelection().removeAllRanges();
-      getSelection().addRange(range);
-      button.textContent = "Selected";
-    }
+    await navigator.clipboard.writeText(command);
+    button.textContent = "Copied";
     setTimeout(() => { button.textContent = "Copy"; }, 1500);
   });
   return h("div", { class: "command" }, h("span", { class: "label" }, label), button, h("code", {}, command));
@@ -86,8 +80,11 @@ export function table(caption, titles, rows, empty = "Nothing so far.") {
   const head = titles.map((title, at) => h("th", { scope: "col", class: numeric[at] && "n" }, title.replace("#", "")));
   const body = rows.map((cells) => h("tr", {}, cells.map((cell, at) => h("td", { class: numeric[at] && "n" }, cell))));
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    h("table", {}, h("caption", { class: "hidden" }, caption), h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));
+    h("table", {}, h("caption", { class: "hidden" }, caption), h("thead", {}, h("tr", {}, head)),
+      h("tbody", {}, body)));
 }
+
+export const section = (title, ...content) => h("section", {}, h("h3", {}, title), content);
 
 /** A view of one project: `load` makes its content, again when another project is chosen. */
 export function projectView(main, app, title, load) {
@@ -95,14 +92,17 @@ export function projectView(main, app, title, load) {
   async function draw() {
     drawn = app.project;
     const mine = drawn;
-    fill(main, h("h1", { class: "hidden" }, title), mine ? loading() : h("p", { class: "empty" }, "No project has events yet."));
+    fill(main, h("h1", { class: "hidden" }, title), mine ? loading()
+      : h("p", { class: "empty" }, "No project has events yet."));
     const content = mine && (await load(mine).catch((error) => [failure(error)]));
-    if (content && mine === drawn && main.className === title.toLowerCase()) fill(main, h("h1", { class: "hidden" }, title), content);
+    if (content && mine === drawn && main.className === title.toLowerCase()) fill(main,
+      h("h1", { class: "hidden" }, title), content);
   }
   draw();
   return { update: () => app.project !== drawn && draw() };
 }
 
 export const failure = (error) =>
-  h("div", { class: "problem", role: "alert" }, h("strong", {}, error.message), error.hint ? h("p", {}, `hint: ${error.hint}`) : null);
+  h("div", { class: "problem", role: "alert" }, h("strong", {}, error.message),
+    error.hint ? h("p", {}, `hint: ${error.hint}`) : null);
 export const loading = (text = "Loading …") => h("p", { class: "empty", role: "status" }, text);

@@ -17,7 +17,8 @@ const part = (title, findings) =>
   h("section", {}, h("h2", {}, title), h("ul", { class: "findings" }, findings.map(finding)));
 
 function finding(one) {
-  const text = h("span", {}, h("strong", {}, `${one.about}  `), timed(one.text), one.remedy && h("small", {}, `→ ${one.remedy}`));
+  const text = h("span", {}, h("strong", {}, `${one.about}  `), timed(one.text),
+    one.remedy && h("small", {}, `→ ${one.remedy}`));
   return h("li", {}, h("span", { class: `badge ${LEVELS[one.level] || ""}` }, one.level), text);
 }
 

@@ -15,13 +15,15 @@ export const insights = (main, app) => projectView(main, app, "Insights", async 
     .map((one) => ({ name: one.name, value: one.failures, text: `${number(one.failures)} of ${number(one.runs)}` }));
   const added = found.tools.map((one) => ({ name: one.tool, value: one.p95, text: `${ms(one.p50)} / ${ms(one.p95)}` }));
   const denied = found.denied.map((one) => [one.tool, h("code", {}, one.text), number(one.count)]);
-  return [h("p", { class: "muted" }, `${plural(found.events, "event")}${found.complete ? "" : ", the newest in the log"}`),
+  return [h("p", { class: "muted" },
+    `${plural(found.events, "event")}${found.complete ? "" : ", the newest in the log"}`),
     h("div", { class: "cards" },
       card("Decisions per day", days(found.days), "wide"),
       card("Slowest hooks (p95)", bars(slow)),
       card("Failing hooks", bars(failing, "No hook failed.")),
       card("Time added per tool event (p50 / p95)", bars(added)),
-      card("Most denied", table("Most denied calls", ["Tool", "Call", "#Denied"], denied, "Nothing was denied."), "wide"))];
+      card("Most denied", table("Most denied calls", ["Tool", "Call", "#Denied"], denied, "Nothing was denied."),
+        "wide"))];
 });
 
 const card = (title, content, size = "") => h("section", { class: `card ${size}` }, h("h2", {}, title), content);
@@ -32,7 +34,8 @@ function bars(rows, empty = "Nothing so far.") {
   const box = { viewBox: "0 0 100 6", preserveAspectRatio: "none", "aria-hidden": "true" };
   return h("ul", { class: "bars" }, rows.slice(0, 8).map((one) => {
     const width = Math.max(0.5, (100 * (one.value || 0)) / most);
-    return h("li", {}, h("span", { class: "name" }, one.name), svg("svg", box, svg("rect", { width, height: 6 })), h("span", { class: "n" }, one.text));
+    return h("li", {}, h("span", { class: "name" }, one.name), svg("svg", box, svg("rect", { width, height: 6 })),
+      h("span", { class: "n" }, one.text));
   }));
 }
 
@@ -51,8 +54,10 @@ function days(found) {
     const text = DECISIONS.filter((name) => day[name]).map((name) => `${name} ${number(day[name])}`).join(", ");
     return svg("g", {}, svg("title", {}, `${day.day}: ${text}`), parts);
   });
-  const legend = h("p", { class: "legend" }, DECISIONS.map((name) => [h("i", { class: name }), name === "none" ? "no objection" : name]));
+  const legend = h("p", { class: "legend" }, DECISIONS.map((name) =>
+    [h("i", { class: name }), name === "none" ? "no objection" : name]));
   const label = `Decisions per day from ${found[0].day} to ${found.at(-1).day}, at most ${number(most)} a day`;
-  return h("div", {}, svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": label, preserveAspectRatio: "none", class: "days" }, columns),
+  return h("div", {}, svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": label,
+    preserveAspectRatio: "none", class: "days" }, columns),
     h("p", { class: "axis" }, h("span", {}, found[0].day), h("span", {}, found.at(-1).day)), legend);
 }

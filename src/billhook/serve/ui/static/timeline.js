@@ -21,8 +21,10 @@ export function timeline(main, app, first) {
   const more = h("div", { class: "more" });
   const pane = h("aside", { class: "pane", "aria-label": "Event", hidden: true });
   const found = h("span", { class: "muted found", role: "status" });
-  main.append(h("h1", { class: "hidden" }, "Timeline"), form, h("div", { class: "split" }, h("div", { class: "column" }, list, more), pane));
-  const observer = new IntersectionObserver((entries) => entries.some((one) => one.isIntersecting) && next(), { rootMargin: "600px" });
+  main.append(h("h1", { class: "hidden" }, "Timeline"), form,
+    h("div", { class: "split" }, h("div", { class: "column" }, list, more), pane));
+  const observer = new IntersectionObserver((entries) => entries.some((one) => one.isIntersecting) && next(),
+    { rootMargin: "600px" });
   observer.observe(more);
   const inputs = {};
 
@@ -34,11 +36,13 @@ export function timeline(main, app, first) {
   }
 
   function drawForm() {
-    const options = (name, all) => h("select", {}, h("option", { value: "" }, all), h("option", { value: fields[name] || "", hidden: true }, fields[name] || ""));
+    const options = (name, all) => h("select", {}, h("option", { value: "" }, all),
+      h("option", { value: fields[name] || "", hidden: true }, fields[name] || ""));
     const hooks = h("datalist", { id: "hooks" });
     form.append(
       control("text", "Search in events", h("input", { type: "search", placeholder: "Search  /" })),
-      control("decision", "Decision", h("select", {}, DECISIONS.map((one) => h("option", { value: one }, one || "any decision")))),
+      control("decision", "Decision", h("select", {}, DECISIONS.map((one) =>
+        h("option", { value: one }, one || "any decision")))),
       control("tool", "Tool", options("tool", "any tool")),
       control("event", "Event", options("event", "any event")),
       control("hook", "Hook", h("input", { type: "text", list: "hooks", placeholder: "hook" })), hooks,
@@ -65,7 +69,8 @@ export function timeline(main, app, first) {
     load();
   }
 
-  const filter = () => ({ ...Object.fromEntries(FIELDS.map((name) => [name, fields[name]])), failed: fields.failed, project: app.project });
+  const filter = () => ({ ...Object.fromEntries(FIELDS.map((name) => [name, fields[name]])), failed: fields.failed,
+    project: app.project });
 
   function load() {
     wait?.abort();
@@ -105,16 +110,21 @@ export function timeline(main, app, first) {
   function ending() {
     const count = list.querySelectorAll(".row").length;
     found.textContent = `${plural(count, "event")}${before ? " so far" : ""}`;
-    more.replaceChildren(before ? loading("Searching older events …") : h("p", { class: "empty" }, count ? "The beginning of the log" : "No event matches."));
+    more.replaceChildren(before ? loading("Searching older events …")
+      : h("p", { class: "empty" }, count ? "The beginning of the log" : "No event matches."));
   }
 
   function line(row) {
-    const query = new URLSearchParams({ ...Object.fromEntries(Object.entries(filter()).filter(([, value]) => value)), id: row.id });
+    const query = new URLSearchParams({ ...Object.fromEntries(Object.entries(filter()).filter(([, value]) => value)),
+      id: row.id });
     const label = `${row.event} ${row.tool} ${row.decision}`;
-    return h("li", {}, h("a", { class: `row ${row.decision}${row.failed ? " failed" : ""}`, href: `#/timeline?${query}`, "data-row": true, "data-id": row.id, title: label, "aria-current": row.id === opened ? "true" : null },
+    return h("li", {}, h("a", { class: `row ${row.decision}${row.failed ? " failed" : ""}`,
+      href: `#/timeline?${query}`, "data-row": true, "data-id": row.id, title: label,
+      "aria-current": row.id === opened ? "true" : null },
       h("time", { datetime: row.time }, clock(row.time)),
       h("span", { class: "event" }, row.event),
-      h("span", { class: "what" }, h("span", { class: "tool" }, row.tool), " ", h("span", { class: "text" }, inside(row))),
+      h("span", { class: "what" }, h("span", { class: "tool" }, row.tool), " ",
+        h("span", { class: "text" }, inside(row))),
       badge(row.decision),
       h("span", { class: "hook" }, row.by.join(", ") || (row.failed ? "failed" : "")),
       h("span", { class: "ms" }, ms(row.ms))));
@@ -137,12 +147,15 @@ export function timeline(main, app, first) {
     const chosen = inputs[name].value;
     inputs[name].querySelector("[hidden]")?.remove();
     inputs[name].append(h("option", { value }, label));
-    if (chosen && ![...inputs[name].options].some((one) => one.value === chosen)) inputs[name].append(h("option", { value: chosen }, chosen));
+    if (chosen && ![...inputs[name].options].some((one) => one.value === chosen)) inputs[name].append(h("option",
+      { value: chosen }, chosen));
     inputs[name].value = chosen;
   }
 
   /** Whether new events can be filtered here; otherwise the daemon does it. */
-  const matches = (row) => row.project === app.project && ["tool", "event", "session", "decision"].every((name) => !fields[name] || row[name] === fields[name]) && (!fields.failed || row.failed);
+  const matches = (row) => row.project === app.project
+    && ["tool", "event", "session", "decision"].every((name) => !fields[name] || row[name] === fields[name])
+    && (!fields.failed || row.failed);
 
   async function fresh(found) {
     let rows = (found.rows || []).filter((row) => row.project === app.project && row.seq > newest);

@@ -1,5 +1,8 @@
 """The real Claude Code waits, without a user, while a person answers its question in a terminal."""
 
+import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +19,9 @@ from clients.proving import BILLHOOK, installing
 from clients.running import Ran, Run, run
 from clients.script import Script, Step
 from daemon.running import eventually
-from page.visiting import Visitor
 
 pytestmark = pytest.mark.slow
+TESTS = Path(__file__).parents[1]
 
 
 def _run(binary: Path, place: Place) -> Ran:
@@ -46,11 +49,32 @@ def _in_a_terminal(place: Place, question: QueuedQuestion, *, allow: bool) -> No
     assert ended.code == 0, ended
 
 
+_VISIT = """
+import sys
+from pathlib import Path
+from billhook.serve import control
+from page.visiting import Visitor
+page = Visitor(control.page_link(Path(sys.argv[1])).url)
+assert page.login().status_code == 200
+more = {} if sys.argv[3] == "True" else {"reason": "use a branch"}
+answered = page.answer(sys.argv[2], sys.argv[3] == "True", **more)
+assert answered.status_code == 200, answered.text
+"""
+
+
+def _user_namespace(pid: str) -> str:
+    return os.readlink(f"/proc/{pid}/ns/user")
+
+
 def _on_the_page(place: Place, question: QueuedQuestion, *, allow: bool) -> None:
-    page = Visitor(control.page_link(place.home / ".claude").url)
-    assert page.login().status_code == 200
-    answered = page.answer(question.id, allow, **({} if allow else {"reason": "use a branch"}))
-    assert answered.status_code == 200, answered.text
+    """In the network of the daemon: agents are run with loopback alone."""
+    root = place.home / ".claude"
+    daemon = str(control.holder(control.folder_of(root)))
+    user = [] if _user_namespace("self") == _user_namespace(daemon) else ["-U", "--preserve-credentials"]
+    enter = ["nsenter", "-t", daemon, *user, "-n"]
+    argv = [*enter, sys.executable, "-c", _VISIT, str(root), question.id, str(allow)]
+    ended = subprocess.run(argv, cwd=TESTS, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
 
 
 @pytest.mark.parametrize("allow", [True, False], ids=["allow", "deny"])

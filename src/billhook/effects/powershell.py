@@ -72,11 +72,11 @@ def translated(text: str) -> list[tuple[str, str]]:
     """Each statement as written, with the line for a shell that does the same."""
     for pattern, cmdlet in _CALLS:
         text = re.sub(pattern, cmdlet, text, flags=re.IGNORECASE)
-    frames = [_Frame(text, 0)]
+    frames = [_Block(text, 0)]
     for token in _TOKEN.finditer(text):
         kind, frame = str(token.lastgroup), frames[-1]
         if kind == "open" and len(frames) < _MOST_OPEN:
-            frames.append(_Frame(text, token.end()))
+            frames.append(_Block(text, token.end()))
         elif kind == "close" and len(frames) > 1:
             frames.pop().close(token[0], token.start(), frames[-1])
         else:
@@ -87,7 +87,7 @@ def translated(text: str) -> list[tuple[str, str]]:
     return frames[0].statements
 
 
-class _Frame:
+class _Block:
     """One list of statements: the whole text, or what is inside of parentheses or a block."""
 
     def __init__(self, source: str, begin: int) -> None:
@@ -123,7 +123,7 @@ class _Frame:
         self.statements += self.later
         self.begin, self.stages, self.later = at, [], []
 
-    def close(self, sign: str, at: int, outer: "_Frame") -> None:
+    def close(self, sign: str, at: int, outer: "_Block") -> None:
         """The end of parentheses, whose value is a word of the statement around them, or of a block."""
         self.end(at)
         if sign == ")":

@@ -27,6 +27,7 @@ import report
 import rule_tests
 import telemetry
 import together
+import viewers
 import warm
 from harness import Goal, Row, measure, passes
 
@@ -42,6 +43,7 @@ GOALS: tuple[Goal, ...] = (
     *replaying.GOALS,
     *loading.GOALS,
     *rule_tests.GOALS,
+    *viewers.GOALS,
     *telemetry.GOALS,
     *together.GOALS,
 )

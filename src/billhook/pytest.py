@@ -69,9 +69,7 @@ class HookCase(pytest.Item):
         self.case = case
 
     def runtest(self) -> None:
-        runner = _runner(self.config, self.path.parent)
-        with runner.scratch.entered():
-            result = runner.judge(self.case)
+        result = _judge(self.config, self.path.parent)(self.case)
         if result.status in ("skipped", "not approved"):
             pytest.skip(", ".join(result.notes))
         if result.status == "failed":
@@ -100,6 +98,20 @@ class HookCaseError(Exception):
 
 
 _OPEN = pytest.StashKey[tuple[ExitStack, "dict[str, CaseRunner]"]]()
+_JUDGES = pytest.StashKey["dict[str, Callable[[Case], CaseResult]]"]()
+
+
+def _judge(config: pytest.Config, folder: Path) -> "Callable[[Case], CaseResult]":
+    """Judges the cases of the project that a folder is in."""
+    from billhook.testing import runner
+
+    stack, _ = config.stash.setdefault(_OPEN, (ExitStack(), {}))
+    judges = config.stash.setdefault(_JUDGES, {})
+    if str(folder) not in judges:
+        scratch = stack.enter_context(runner.scratch_folder())
+        suite = runner.suite(cwd=str(folder))
+        judges[str(folder)] = stack.enter_context(runner.case_judge(suite, scratch))
+    return judges[str(folder)]
 
 
 def _runner(config: pytest.Config, folder: Path) -> "CaseRunner":

@@ -106,7 +106,7 @@ def test_a_gate_that_changed(theirs: Agent) -> None:
     approve(theirs)
     (theirs.project / ".billhook" / "hooks.yaml").write_text(THEIRS.replace("not here", "no"))
     [told] = messages(theirs, event("SessionStart"))
-    assert "1 hook in .billhook/hooks.yaml is changed since approval and did not run: never; " in told
+    assert "hooks.yaml has changed since approval and blocks what it checks: never. Review it: billhook trust" in told
 
 
 @pytest.mark.parametrize("name", ["PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionStart", "Stop"])
@@ -177,6 +177,15 @@ def test_an_approval_is_announced_once(theirs: Agent) -> None:
     assert sorted(first) == sorted(told)  # the names in any order
     assert messages(theirs, event("Stop")) == [""]
     assert len(messages(theirs, event("Stop", "other"))[0]) == len(told)
+
+
+def test_a_hook_that_was_approved_twice_is_counted_once(theirs: Agent) -> None:
+    """First as it was, then after a change."""
+    approve(theirs)
+    (theirs.project / ".billhook" / "hooks.yaml").write_text(THEIRS.replace("not here", "nowhere"))
+    approve(theirs)
+    [told] = messages(theirs, event("SessionStart"))
+    assert "2 hooks were approved" in told and told.count("never") == 1
 
 
 def test_an_approval_that_no_session_saw_is_announced_later(theirs: Agent) -> None:

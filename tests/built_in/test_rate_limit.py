@@ -130,7 +130,7 @@ def test_minutes(tmp_path: Path, per: Any) -> None:
     assert session.calls(1) == ["none"]
     session.clock.now += 1
     refused = session.verdict()
-    assert refused.decision == "ask" and f"at most for 2 min per {per}" in refused.reason
+    assert refused.decision == "ask" and f"at most 2 minutes per {per}" in refused.reason
     session.stop()
     assert session.calls(1) == (["none"] if per == "turn" else ["ask"])
 

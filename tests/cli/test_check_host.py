@@ -199,7 +199,7 @@ PreToolUse
    3 event-logger    records every event in the log
      on_failure allow   priority 50   built-in
    4 review          ask: A person has to see this
-     match Bash   on_failure ask   own   ~/.config/billhook/hooks.yaml:2
+     match Bash   gate (asks)   own   ~/.config/billhook/hooks.yaml:2
    5 remember        inject: Mind the style guide
      on_failure allow   own   ~/.config/billhook/hooks.yaml:6
    6 guard           ./guard.sh
@@ -226,7 +226,7 @@ what applies in Gemini CLI
 
 PreToolUse (BeforeTool)
    1 review          ask: A person has to see this
-     match Bash   on_failure ask   own   ~/.config/billhook/hooks.yaml:2
+     match Bash   gate (asks)   own   ~/.config/billhook/hooks.yaml:2
    2 remember        inject: Mind the style guide
      on_failure allow   own   ~/.config/billhook/hooks.yaml:6
    3 guard           ./guard.sh

@@ -93,7 +93,7 @@ Usage: billhook events [SESSION] [OPTIONS]
 
 Options:
   -e, --event E,..           Only these events, in any spelling; `log` selects
-                             notes about the log.
+                             billhook's own records, such as a damaged line.
   -t, --tool T,..            Only these tools, by their names in any supported
                              agent.
   -d, --decision D,..        Only these decisions: none, allow, ask, defer,

@@ -32,9 +32,9 @@ def test_an_unchanged_log(place: Recorded) -> None:
     assert place.screen("verify").replace(head, "<head>") == snapshot("""\
 11 records in 1 file: unchanged
 head <head>
-no head was exported yet, so the end could be cut off, or the whole log
-rewritten, without notice: set `export_head_to` (docs/event-log.md), or store
-the output of `billhook events verify --head`
+nothing outside of this log proves that it is complete. To detect a log that was
+cut off or rewritten: store this head elsewhere (`billhook events verify
+--head`), or set `export_head_to`
 -- exit 0
 """)
 

@@ -81,7 +81,6 @@ PreToolUse Bash: git push -f && ls
      .billhook/hooks.yaml:2
 
   -  scan  skipped: `match: Write|Edit` does not match `Bash`
-     to change that: write `match: Write|Edit|Bash`
      ./scan.sh
      .billhook/hooks.yaml:6
 
@@ -98,7 +97,7 @@ PreToolUse Bash: git push -f && ls
      ask: Does the team know?
      .billhook/hooks.yaml:15
 
-1 hook listens for other events: lint (PostToolUse) (--all shows them)
+1 hook listens for other events: lint (PostToolUse); --all shows them
 
 built-ins that only observe: metrics, turn-tracker, event-logger
 
@@ -201,7 +200,6 @@ PreToolUse Write: a.py
      .billhook/hooks.yaml:2
 
   -  guard  skipped: `match: bash` does not match `Write`
-     to change that: write `match: Bash|Write`
      ./guard.sh
      .billhook/hooks.yaml:11
 
@@ -235,13 +233,12 @@ PostToolUse Read
      .billhook/hooks.yaml:19
 
   -  lint  skipped: `match: Write|Edit` does not match `Read`
-     to change that: write `match: Write|Edit|Read`
      ./lint.sh
      .billhook/hooks.yaml:23
 
 5 hooks listen for other events: no-destroy (PreToolUse), scan (PreToolUse),
-guard (PreToolUse), push (PreToolUse), built-in/guard (PreToolUse) (--all shows
-them)
+guard (PreToolUse), push (PreToolUse), built-in/guard (PreToolUse); --all shows
+them
 
 built-ins that only observe: metrics, turn-tracker, event-logger
 
@@ -275,7 +272,6 @@ PreToolUse Bash: terraform destroy
   -  scan  skipped: it is not approved
      to change that: `billhook trust scan` shows it and asks for approval
      also: `match: Write|Edit` does not match `Bash`
-     to change that: write `match: Write|Edit|Bash`
      ./scan.sh
      hooks.yaml:6
 
@@ -363,7 +359,7 @@ no hook listens for Stop
 
 7 hooks listen for other events: no-destroy (PreToolUse), scan (PreToolUse),
 guard (PreToolUse), push (PreToolUse), audit (PreToolUse, PostToolUse), lint
-(PostToolUse), built-in/guard (PreToolUse) (--all shows them)
+(PostToolUse), built-in/guard (PreToolUse); --all shows them
 
 built-ins that only observe: metrics, turn-tracker, event-logger
 

@@ -256,7 +256,7 @@ def test_a_hook_that_was_not_trusted(folder: Folder) -> None:
     after = told(folder, id_)
     guard = next(hook for hook in after["hooks"] if hook["name"] == "guard")
 
-    assert (guard["standing"], guard["why"][:11]) == ("not asked", "not trusted")
+    assert (guard["standing"], guard["why"][:12]) == ("not asked", "not approved")
     assert after["today"]["by"] == ["guard"]
 
 

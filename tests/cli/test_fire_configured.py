@@ -118,7 +118,7 @@ def test_problems_are_noted_once(place: Place) -> None:
     )
     ended = place.run("fire", "Stop")
     assert ended.err == (
-        "note: 3 problems, the first in the configuration: ~/.config/billhook/hooks.yaml:4: unknown key `rum`. "
+        "note: 2 problems, the first in the configuration: ~/.config/billhook/hooks.yaml:4: unknown key `rum`. "
         "Details: billhook check\n"
     )
     assert "c  " in ended.out

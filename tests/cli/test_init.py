@@ -54,6 +54,15 @@ def test_the_command_that_init_prints_shows_a_denial(place: Place) -> None:
     assert "\nverdict: deny" in ended.out and "protect-env" in ended.out
 
 
+def test_a_hook_at_the_end_of_the_file(place: Place) -> None:
+    """The first rule of a new user is appended, and works."""
+    place.alone("init")
+    file = place.project / ".billhook" / "hooks.yaml"
+    file.write_text(f"{STARTER}\n  no-destroy: {{events: PreToolUse, effect: delete, deny: never}}\n")
+    assert place.run("check").code == 0
+    assert "no-destroy" in place.run("trust").out
+
+
 CASES = yaml.safe_load(STARTER)["tests"]
 
 

@@ -72,7 +72,7 @@ def test_claude(me: Person) -> None:
 +        "hooks": [
 +          {
 +            "type": "command",
-+            "command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (in a checkout of billhook: uv tool install . && billhook install claude).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as claude --deadline 58000 --from user",
++            "command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is not installed at <here>/bin/billhook-hook. Install it again (in a checkout of billhook: uv tool install . && billhook install claude).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as claude --deadline 58000 --from user",
 +            "timeout": 60,
 +            "onFailure": "block"
 +          }
@@ -147,7 +147,7 @@ next
 -        "hooks": [
 -          {
 -            "type": "command",
--            "command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (in a checkout of billhook: uv tool install . && billhook install claude).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as claude --deadline 58000 --from user",
+-            "command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is not installed at <here>/bin/billhook-hook. Install it again (in a checkout of billhook: uv tool install . && billhook install claude).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as claude --deadline 58000 --from user",
 -            "timeout": 60,
 -            "onFailure": "block"
 -          }
@@ -189,24 +189,8 @@ def test_codex(me: Person) -> None:
     """It needs the user's trust, and has a second file with hooks."""
     me.settings(".codex/config.toml").write_text("[features]\nhooks = false\n[[hooks.Stop]]\n")
     assert steady(me, me.install("codex", "--events", "PreToolUse")) == snapshot("""\
---- /dev/null
-+++ ~/.codex/hooks.json
-@@ -0,0 +1,15 @@
-+{
-+  "hooks": {
-+    "PreToolUse": [
-+      {
-+        "hooks": [
-+          {
-+            "type": "command",
-+            "command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (in a checkout of billhook: uv tool install . && billhook install codex).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as codex --deadline 58000 --from user",
-+            "timeout": 60
-+          }
-+        ]
-+      }
-+    ]
-+  }
-+}
+~/.codex/hooks.json (new), the entry for PreToolUse:
+  {"hooks":[{"type":"command","command":"command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is not installed at <here>/bin/billhook-hook. Install it again (in a checkout of billhook: uv tool install . && billhook install codex).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as codex --deadline 58000 --from user","timeout":60}]}
 
 Codex: installed in ~/.codex/hooks.json; it calls billhook for
   PreToolUse
@@ -220,24 +204,8 @@ note: ~/.codex/config.toml has other hooks; Codex runs them beside billhook, and
 -- exit 0
 """)
     assert steady(me, me.alone("uninstall", "codex")) == snapshot("""\
---- ~/.codex/hooks.json
-+++ /dev/null
-@@ -1,15 +0,0 @@
--{
--  "hooks": {
--    "PreToolUse": [
--      {
--        "hooks": [
--          {
--            "type": "command",
--            "command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (in a checkout of billhook: uv tool install . && billhook install codex).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as codex --deadline 58000 --from user",
--            "timeout": 60
--          }
--        ]
--      }
--    ]
--  }
--}
+~/.codex/hooks.json (removed), the entry for PreToolUse:
+  {"hooks":[{"type":"command","command":"command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is not installed at <here>/bin/billhook-hook. Install it again (in a checkout of billhook: uv tool install . && billhook install codex).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as codex --deadline 58000 --from user","timeout":60}]}
 
 Codex: removed ~/.codex/hooks.json, which contained only billhook's entries
 -- exit 0
@@ -255,7 +223,7 @@ def test_gemini(me: Person) -> None:
 @@ -1 +1 @@
 -{"hooksConfig":{"enabled":false}}
 \\ No newline at end of file
-+{"hooksConfig":{"enabled":false},"hooks":{"BeforeTool":[{"sequential":true,"hooks":[{"name":"billhook","type":"command","command":"command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (in a checkout of billhook: uv tool install . && billhook install gemini).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as gemini --deadline 58000 --from user","timeout":60000}]}]}}
++{"hooksConfig":{"enabled":false},"hooks":{"BeforeTool":[{"sequential":true,"hooks":[{"name":"billhook","type":"command","command":"command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is not installed at <here>/bin/billhook-hook. Install it again (in a checkout of billhook: uv tool install . && billhook install gemini).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as gemini --deadline 58000 --from user","timeout":60000}]}]}}
 \\ No newline at end of file
 
 Gemini CLI: installed in ~/.gemini/settings.json; it calls billhook for
@@ -272,7 +240,7 @@ note: ~/.gemini/settings.json:1 disables all hooks (`hooksConfig.enabled`): Gemi
 --- ~/.gemini/settings.json
 +++ ~/.gemini/settings.json
 @@ -1 +1 @@
--{"hooksConfig":{"enabled":false},"hooks":{"BeforeTool":[{"sequential":true,"hooks":[{"name":"billhook","type":"command","command":"command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (in a checkout of billhook: uv tool install . && billhook install gemini).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as gemini --deadline 58000 --from user","timeout":60000}]}]}}
+-{"hooksConfig":{"enabled":false},"hooks":{"BeforeTool":[{"sequential":true,"hooks":[{"name":"billhook","type":"command","command":"command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is not installed at <here>/bin/billhook-hook. Install it again (in a checkout of billhook: uv tool install . && billhook install gemini).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as gemini --deadline 58000 --from user","timeout":60000}]}]}}
 \\ No newline at end of file
 +{"hooksConfig":{"enabled":false}}
 \\ No newline at end of file
@@ -286,39 +254,8 @@ Gemini CLI: removed billhook's entries from ~/.gemini/settings.json; the file is
 def test_qwen(me: Person) -> None:
     """In a project, for all its users."""
     assert steady(me, me.install("qwen", "--project", "--events", "PreToolUse,Stop")) == snapshot("""\
---- /dev/null
-+++ .qwen/settings.json
-@@ -0,0 +1,30 @@
-+{
-+  "hooks": {
-+    "PreToolUse": [
-+      {
-+        "sequential": true,
-+        "hooks": [
-+          {
-+            "name": "billhook",
-+            "type": "command",
-+            "command": "command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook guards this project, and is not installed here. Install it (in a checkout of billhook: uv tool install .), and try again.' >&2; exit 2; }; exec billhook-hook --as qwen --deadline 58000 --from project",
-+            "timeout": 60000
-+          }
-+        ]
-+      }
-+    ],
-+    "Stop": [
-+      {
-+        "sequential": true,
-+        "hooks": [
-+          {
-+            "name": "billhook",
-+            "type": "command",
-+            "command": "command -v billhook-hook >/dev/null 2>&1 || exit 0; exec billhook-hook --as qwen --deadline 58000 --from project",
-+            "timeout": 60000
-+          }
-+        ]
-+      }
-+    ]
-+  }
-+}
+.qwen/settings.json (new), the entry for PreToolUse:
+  {"sequential":true,"hooks":[{"name":"billhook","type":"command","command":"command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook guards this project, and is not installed here. Install it (in a checkout of billhook: uv tool install .), and try again.' >&2; exit 2; }; exec billhook-hook --as qwen --deadline 58000 --from project","timeout":60000}]}
 
 Qwen Code: installed in .qwen/settings.json; it calls billhook for
   PreToolUse, Stop
@@ -330,39 +267,8 @@ next
 -- exit 0
 """)
     assert steady(me, me.alone("uninstall", "qwen", "--project")) == snapshot("""\
---- .qwen/settings.json
-+++ /dev/null
-@@ -1,30 +0,0 @@
--{
--  "hooks": {
--    "PreToolUse": [
--      {
--        "sequential": true,
--        "hooks": [
--          {
--            "name": "billhook",
--            "type": "command",
--            "command": "command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook guards this project, and is not installed here. Install it (in a checkout of billhook: uv tool install .), and try again.' >&2; exit 2; }; exec billhook-hook --as qwen --deadline 58000 --from project",
--            "timeout": 60000
--          }
--        ]
--      }
--    ],
--    "Stop": [
--      {
--        "sequential": true,
--        "hooks": [
--          {
--            "name": "billhook",
--            "type": "command",
--            "command": "command -v billhook-hook >/dev/null 2>&1 || exit 0; exec billhook-hook --as qwen --deadline 58000 --from project",
--            "timeout": 60000
--          }
--        ]
--      }
--    ]
--  }
--}
+.qwen/settings.json (removed), the entry for PreToolUse:
+  {"sequential":true,"hooks":[{"name":"billhook","type":"command","command":"command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook guards this project, and is not installed here. Install it (in a checkout of billhook: uv tool install .), and try again.' >&2; exit 2; }; exec billhook-hook --as qwen --deadline 58000 --from project","timeout":60000}]}
 
 Qwen Code: removed .qwen/settings.json, which contained only billhook's entries
 -- exit 0
@@ -374,21 +280,8 @@ def test_copilot(me: Person) -> None:
     """A separate file, and a refusal in its format."""
     ended = me.install("copilot", "--project", "--events", "PreToolUse", "--if-missing", "allow")
     assert steady(me, ended) == snapshot("""\
---- /dev/null
-+++ .github/hooks/billhook.json
-@@ -0,0 +1,12 @@
-+{
-+  "version": 1,
-+  "hooks": {
-+    "preToolUse": [
-+      {
-+        "type": "command",
-+        "bash": "command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook is not installed here, so its hooks do not run. Install it: in a checkout of billhook: uv tool install .' >&2; exit 0; }; exec billhook-hook --as copilot --deadline 58000 --from project preToolUse",
-+        "timeoutSec": 60
-+      }
-+    ]
-+  }
-+}
+.github/hooks/billhook.json (new), the entry for preToolUse:
+  {"type":"command","bash":"command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook is not installed here, so its hooks do not run. Install it: in a checkout of billhook: uv tool install .' >&2; exit 0; }; exec billhook-hook --as copilot --deadline 58000 --from project preToolUse","timeoutSec":60}
 
 Copilot: installed in .github/hooks/billhook.json; it calls billhook for
   preToolUse
@@ -422,21 +315,8 @@ next
 -- exit 0
 """)
     assert steady(me, me.alone("uninstall", "copilot", "--project")) == snapshot("""\
---- .github/hooks/billhook.json
-+++ /dev/null
-@@ -1,12 +0,0 @@
--{
--  "version": 1,
--  "hooks": {
--    "preToolUse": [
--      {
--        "type": "command",
--        "bash": "command -v billhook-hook >/dev/null 2>&1 || { echo '{\\"permissionDecision\\": \\"deny\\", \\"permissionDecisionReason\\": \\"billhook guards this project, and is not installed here. Install it (in a checkout of billhook: uv tool install .), and try again.\\"}'; exit 0; }; exec billhook-hook --as copilot --deadline 58000 --from project preToolUse",
--        "timeoutSec": 60
--      }
--    ]
--  }
--}
+.github/hooks/billhook.json (removed), the entry for preToolUse:
+  {"type":"command","bash":"command -v billhook-hook >/dev/null 2>&1 || { echo '{\\"permissionDecision\\": \\"deny\\", \\"permissionDecisionReason\\": \\"billhook guards this project, and is not installed here. Install it (in a checkout of billhook: uv tool install .), and try again.\\"}'; exit 0; }; exec billhook-hook --as copilot --deadline 58000 --from project preToolUse","timeoutSec":60}
 
 Copilot: removed .github/hooks/billhook.json, which contained only billhook's entries
 -- exit 0
@@ -460,7 +340,7 @@ def test_cursor(me: Person) -> None:
 +		"stop": [{"command": "./mine"}, {"command": "exec <here>/bin/billhook-hook --as cursor --deadline 58000 --from user", "timeout": 60}],
 +		"preToolUse": [
 +			{
-+				"command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo '{\\"permission\\": \\"deny\\", \\"user_message\\": \\"billhook is gone from where it was installed. Install it again (in a checkout of billhook: uv tool install . && billhook install cursor).\\", \\"agent_message\\": \\"billhook is gone from where it was installed. Install it again (in a checkout of billhook: uv tool install . && billhook install cursor).\\"}'; exit 0; }; exec <here>/bin/billhook-hook --as cursor --deadline 58000 --from user",
++				"command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo '{\\"permission\\": \\"deny\\", \\"user_message\\": \\"billhook is not installed at <here>/bin/billhook-hook. Install it again (in a checkout of billhook: uv tool install . && billhook install cursor).\\", \\"agent_message\\": \\"billhook is not installed at <here>/bin/billhook-hook. Install it again (in a checkout of billhook: uv tool install . && billhook install cursor).\\"}'; exit 0; }; exec <here>/bin/billhook-hook --as cursor --deadline 58000 --from user",
 +				"timeout": 60,
 +				"failClosed": true
 +			}
@@ -488,7 +368,7 @@ next
 -		"stop": [{"command": "./mine"}, {"command": "exec <here>/bin/billhook-hook --as cursor --deadline 58000 --from user", "timeout": 60}],
 -		"preToolUse": [
 -			{
--				"command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo '{\\"permission\\": \\"deny\\", \\"user_message\\": \\"billhook is gone from where it was installed. Install it again (in a checkout of billhook: uv tool install . && billhook install cursor).\\", \\"agent_message\\": \\"billhook is gone from where it was installed. Install it again (in a checkout of billhook: uv tool install . && billhook install cursor).\\"}'; exit 0; }; exec <here>/bin/billhook-hook --as cursor --deadline 58000 --from user",
+-				"command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo '{\\"permission\\": \\"deny\\", \\"user_message\\": \\"billhook is not installed at <here>/bin/billhook-hook. Install it again (in a checkout of billhook: uv tool install . && billhook install cursor).\\", \\"agent_message\\": \\"billhook is not installed at <here>/bin/billhook-hook. Install it again (in a checkout of billhook: uv tool install . && billhook install cursor).\\"}'; exit 0; }; exec <here>/bin/billhook-hook --as cursor --deadline 58000 --from user",
 -				"timeout": 60,
 -				"failClosed": true
 -			}
@@ -626,7 +506,7 @@ def test_adopting_in_a_project(me: Person) -> None:
 --- /dev/null
 +++ .billhook/hooks.yaml
 @@ -0,0 +1,8 @@
-+# Hooks that an agent's own file had. `billhook uninstall` puts them back there.
++# Hooks that were moved from an agent's settings. `billhook uninstall` restores them there.
 +hooks:
 +  guard:
 +    events: PreToolUse

@@ -76,7 +76,7 @@ def test_a_file_that_can_not_be_read(folder: Folder) -> None:
     folder.write(".billhook", "")
 
     screen = folder.screen("list")
-    assert ".billhook/hooks.yaml (can't be read)" in screen and "(no hooks)" not in screen
+    assert "the hooks of .billhook/hooks.yaml, " in screen and "can't be read" in screen and "no hooks" not in screen
 
 
 def test_before_approval(folder: Folder) -> None:

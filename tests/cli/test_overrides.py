@@ -281,6 +281,51 @@ def test_save_and_fire(place: Place) -> None:
     assert fired.returncode == 1
 
 
+@pytest.mark.parametrize(
+    ("command", "saved"),
+    [
+        ("cat {project}/src/a.py > {project}/b", "cat src/a.py > b"),
+        ("cd {project} && ls '{project}/'", "cd . && ls '.'"),
+        ("rm {project}/-rf", "rm ./-rf"),
+        ("rm -rf {home}/notes", "rm -rf ~/notes"),
+        ("git -C {project}-old status", "git -C {project}-old status"),
+        ("rm -rf '{home}/notes'", "rm -rf '{home}/notes'"),  # a shell does not expand `~` in quotes
+    ],
+)
+def test_saved_paths_are_valid_elsewhere(place: Place, command: str, saved: str) -> None:
+    """Those below the project are relative, HOME is `~`; but only if hooks judge the test the same."""
+    folders = {"project": place.project, "home": place.home}
+    answer(place, command.format(**folders))
+    case = json.loads(place.run("events", "save", "1", "--as-test", "--json").out)
+
+    assert case["bash"] == saved.format(**folders)
+
+
+def test_saved_paths_in_other_fields(place: Place) -> None:
+    """Also in a folder below the project: tests run in the project's folder."""
+    (place.project / ".git").mkdir()
+    (place.project / "web").mkdir()
+    path = str(place.project / "web" / "a.py")
+    given: dict[str, Any] = {
+        "tool_name": "Write",
+        "tool_input": {"file_path": path, "content": "b"},
+        "cwd": str(place.project / "web"),
+    }
+    answer(place, **given)
+    answer(place, **{**given, "tool_name": "Read"})
+    write, read = (json.loads(place.run("events", "save", number, "--as-test", "--json").out) for number in ("1", "2"))
+
+    assert write["event"]["tool_input"] == {"file_path": "web/a.py", "content": "b"}
+    assert read["read"] == "web/a.py"
+
+
+def test_a_rule_about_an_absolute_path_keeps_it(place: Place) -> None:
+    place.own(f"hooks:\n  here: {{events: PreToolUse, if: 'Bash(ls {place.project}/*)', deny: no}}\n")
+    answer(place, f"ls {place.project}/a")
+
+    assert str(place.project) in place.run("events", "save", "1", "--as-test").out
+
+
 def test_save_into_a_file(place: Place) -> None:
     answer(place)
     file = place.home / ".config" / "billhook" / "hooks.yaml"

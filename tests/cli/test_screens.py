@@ -52,6 +52,7 @@ Write rules:
 Run and watch:
   agent       Run an agent with your hooks: one prompt, or a chat.
   events      Query the event log: what happened, and what hooks decided.
+  ui          Open the page: sessions, events, hooks, and questions.
   approvals   Show and answer the questions that wait for you.
   allow-once  Allow one denied call, once.
   pause       Pause hooks for a few minutes.
@@ -69,8 +70,9 @@ Plumbing:
     billhook explain 'git push --force'  try a command
     billhook install claude              connect Claude
 
-  Exit code: 0 success, 1 a denial or a finding, 2 usage or broken input, 3
-  internal error. `billhook hook` exits as its agent expects.
+  Exit code: 0 success; 1 a denial by `fire`, a finding, or not done; 2 usage
+  or broken input; 3 internal error. `billhook hook` exits as its agent
+  expects.
 -- exit 0
 """)
 

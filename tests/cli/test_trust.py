@@ -74,6 +74,13 @@ this project has no hooks that need approval
 """)
 
 
+def test_a_file_that_cannot_be_read(place: Place) -> None:
+    """What waits there is unknown: a script must not go on."""
+    place.file(".billhook/hooks.yaml", "hooks: [")
+    ended = place.run("trust")
+    assert ended.code == 2 and "no hook can be read: fix .billhook/hooks.yaml:1 first" in ended.out
+
+
 def test_screen(two: Place) -> None:
     """Without a terminal everything is shown, and nothing approved."""
     assert steady(two.run("trust")) == snapshot("""\

@@ -174,11 +174,9 @@ def test_an_allow_is_never_widened(project: Project, name: str, event: dict[str,
         ("expression", "ls", ""),
         ("background", "ls", "remove `background: true`"),
         ("switched off", "git push", "remove `enabled: false`"),
-        ("script", "ls", "write `match: Write|Edit|Bash`"),
         ("script at other events", "ls", "write `events: [PostToolUse, PreToolUse]`"),
         ("script with a path rule", "ls", ""),
         ("exact names", "ls", ""),
-        ("wildcards", "ls", "write `match: write_*|edit_file|bash`"),
     ],
 )
 def test_what_is_proposed(project: Project, name: str, command: str, fix: str) -> None:

@@ -109,6 +109,20 @@ def test_a_project_that_loosens_and_tightens(project: Project) -> None:
     assert [decision(project, line) for line in (FORCE, SECRET, REMOTE)] == [Decision.DENY] * 3
 
 
+def test_the_place_of_a_cell(project: Project) -> None:
+    """Each finding has the place of its own cell."""
+    project.write("hooks.yaml", "guard:\n  preset: strict\n  discard: allow\n  upload: allow\n")
+    found = project.load(builtins=True).problems
+    assert [(one.code, one.line, one.column) for one in found] == [("BH215", 3, 3), ("BH215", 4, 3)]
+
+
+def test_a_misspelt_preset(project: Project) -> None:
+    """Nobody wrote the key `preset`."""
+    project.write(OWN, "guard: strikt\n")
+    (found,) = project.load(builtins=True).problems
+    assert found.message == "`guard` must be a mapping or one of standard, strict, off, not `strikt`"
+
+
 OFF = [
     "guard: off",
     "guard: {preset: off}",

@@ -8,6 +8,7 @@ import pytest
 
 from billhook.config.config import HookRow, rows
 from billhook.config.history import KnownAs, budget_of, facts, last_fired, lint_log, log_of, recent
+from billhook.config.trust import record_trust
 from billhook.store.files import StoreError, log_folder
 from config.logged import at, content, said, write
 from config.project import Project
@@ -131,6 +132,13 @@ def test_hooks_that_never_fired(project: Project) -> None:
         project.fire("Bash", "ls", builtins=True)
 
     assert noted(project) == [("BH601", "never"), ("BH601", "rule")]
+
+
+def test_records_of_billhook_are_no_events(project: Project) -> None:
+    """No hook can listen for `Trust`: an approval does not make a hook one that never ran."""
+    project.write(OWN, "hooks:\n  every: {run: 'true'}\n")
+    record_trust("acknowledged", (), project.load(), gates=[])
+    assert noted(project) == []
 
 
 def test_the_text_of_the_note(project: Project) -> None:

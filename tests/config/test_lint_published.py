@@ -192,8 +192,14 @@ def test_events_outside_of_hooks(tmp_path: Path) -> None:
         (
             '\'tool == "Bash" && tool_input.command matches "git push"\'',
             "BH308",
-            "write `match: Bash`, and check its input with `if: Bash(...)` or in the hook",
+            "write `match: Bash`, and the rest of the condition as `if: Bash(...)`, or check it in the hook",
         ),
+        (
+            '\'tool == "Bash" && command =~ "rm"\'',
+            "BH308",
+            "write `match: Bash`, and the rest of the condition as `if: Bash(...)`, or check it in the hook",
+        ),
+        ("tool == 'Bash' || x", "BH308", "write one hook for each part of the condition"),
     ],
 )
 def test_matchers_that_do_something_else(tmp_path: Path, pattern: str, code: str, hint: str) -> None:
@@ -256,7 +262,7 @@ def test_a_wider_rule_is_never_proposed_for_an_allow(tmp_path: Path) -> None:
     [
         ("prettier --write $CLAUDE_TOOL_FILE_PATH", "CLAUDE_TOOL_FILE_PATH", ".tool_input.file_path"),
         ('F="${CLAUDE_FILE_PATHS}"; ruff "$F"', "CLAUDE_FILE_PATHS", ".tool_input.file_path"),
-        ('echo "$TOOL_INPUT" | grep -q rm', "TOOL_INPUT", ".tool_input"),
+        ('echo "$TOOL_INPUT" | grep -q rm', "TOOL_INPUT", "$(jq -r '.tool_input.command')"),
         ("printf %s $STDIN_JSON", "STDIN_JSON", ".tool_input"),
         ('echo "$CLAUDE_TOOL_NAME" >> log', "CLAUDE_TOOL_NAME", ".tool_name"),
         ("eslint $FILE", "FILE", ".tool_input.file_path"),

@@ -268,7 +268,7 @@ def test_a_bad_gate_blocks_what_it_would_have_judged(project: Project) -> None:
     assert project.fire().decision is Decision.NONE
     project.approve()
     verdict = project.fire()
-    assert verdict.decision is Decision.DENY and "has no action" in str(verdict.reason)
+    assert verdict.decision is Decision.DENY and "unknown key `rum`" in str(verdict.reason)
     assert project.fire("Write").decision is Decision.NONE
     project.write("hooks.yaml", "hooks: {}\n")
     assert project.fire().decision is Decision.NONE

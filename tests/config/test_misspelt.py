@@ -52,6 +52,21 @@ def test_a_gate_of_the_user(project: Project, entry: str) -> None:
     assert states == {"guard": "broken", "other": "runs"}
 
 
+@pytest.mark.parametrize("key", ["runn", "denny"])
+def test_a_misspelt_action_is_one_finding(project: Project, key: str) -> None:
+    """The unknown key, and not also that there is no action."""
+    project.write(YAML, f"hooks:\n  a: {{events: PreToolUse, {key}: x}}\n")
+    (found,) = project.load().problems
+    assert (found.code, found.message) == ("BH202", f"unknown key `{key}`")
+
+
+def test_a_hook_outside_of_hooks(project: Project) -> None:
+    """The hint is where it belongs, not which other keys there are."""
+    project.write(YAML, "hooks:\n  a: {events: Stop, inject: x}\nno-rm: {events: PreToolUse, deny: x}\n")
+    (found,) = project.load().problems
+    assert (found.line, found.hint) == (3, "if it is a hook, indent it below `hooks:`")
+
+
 TOPS = {
     "hooks": "hoks:\n  guard: {events: PreToolUse, deny: x}\n",
     "hooks of a gate that asks": "hook:\n  guard: {events: PreToolUse, ask: x}\n",

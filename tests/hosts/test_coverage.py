@@ -1,4 +1,4 @@
-"""`billhook doctor --coverage`: transcripts in the formats of Claude Code and Codex, compared with a log."""
+"""`billhook doctor --coverage`: transcripts in the formats of three agents, compared with a log."""
 
 import json
 import os
@@ -176,6 +176,64 @@ def test_codex(me: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "it runs on the model provider's servers, where no hook runs" in found.reasons
 
 
+# Gemini CLI: its events have no ids of calls.
+
+
+def gemini_chat(me: Person, *calls: dict[str, Any]) -> None:
+    """A session of Gemini CLI with these calls."""
+    folder = me.home / ".gemini" / "tmp" / "project"
+    path = folder / "chats" / "session-2026-11-18T14-11-f40cbed7.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    (folder / ".project_root").write_text(str(me.project))
+    lines = [{"sessionId": SESSION, "kind": "main"}, {"type": "gemini", "toolCalls": list(calls)}]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def gemini_call(id_: str, when: str, name: str = "run_shell_command", **given: Any) -> dict[str, Any]:
+    return {"id": id_, "name": name, "args": given, "status": "success", "timestamp": when, "result": []}
+
+
+def before_tool(me: Person, event: str = "BeforeTool", name: str = "run_shell_command", **given: Any) -> None:
+    """Let billhook judge a call of Gemini CLI."""
+    payload = {"hook_event_name": event, "session_id": SESSION, "cwd": str(me.project), "timestamp": "2026-11-18"}
+    sent = json.dumps({**payload, "tool_name": name, "tool_input": given, "tool_response": {}}).encode()
+    ended = billhook("hook", "--as", "gemini", stdin=sent, env=me.env(), cwd=me.project)
+    assert ended.code == 0, ended
+
+
+def test_gemini(me: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls are found by session, tool and input: each record counts for one of two equal calls, whatever its time."""
+    own = me.home / ".config" / "billhook" / "hooks.yaml"
+    own.parent.mkdir(parents=True, exist_ok=True)
+    own.write_text("hooks: {pnpm: {events: PreToolUse, if: Bash(npm *), rewrite: {command: {npm: pnpm}}}}\n")
+    secret = "curl -H 'Authorization: Bearer sk-ant-api03-abcdefghijklmnop' x"
+    for command in ("true", "npm ci", secret):
+        before_tool(me, command=command)
+        before_tool(me, "AfterTool", command=command)
+    before_tool(me, "AfterTool", "write_file", file_path="a", content="b")
+    now = "2099-01-01T00:00:00.000Z"
+    gemini_chat(
+        me,
+        gemini_call("c0", now, command="ls"),
+        gemini_call("c1", now, command="true"),
+        gemini_call("c2", now, command="true"),
+        gemini_call("c3", now, command="pnpm ci"),  # as a hook rewrote it
+        gemini_call("c4", now, command=secret),
+        gemini_call("c5", now, "write_file", file_path="a", content="b"),
+    )
+    found = looked(me, "gemini", monkeypatch)
+
+    assert (found.calls, found.judged, found.afterwards, found.unseen) == (6, 3, 1, 2), found
+    assert [shown_call(record) for record, _ in found.shown] == ["ls", "true"]
+
+
+def test_gemini_without_hooks(me: Person) -> None:
+    gemini_chat(me, gemini_call("c0", "2026-11-18T14:11:00.000Z", command="ls"))
+    ended = me.doctor("gemini", "--coverage")
+
+    assert ended.code == 1 and "no event of Gemini CLI was ever logged here" in " ".join(ended.out.split()), ended
+
+
 def test_other_projects_are_left_out(me: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sessions of other projects don't count, even if Claude Code uses the same folder name for both."""
     (me.project / "inner").mkdir()
@@ -247,7 +305,7 @@ SWITCHED = DoctorFinding("fail", "trust", "a file switches all hooks off", "chan
 )
 def test_likely_reasons(call: dict[str, Any], findings: list[DoctorFinding], logged: bool, words: str) -> None:
     """Each reason, with the log and the settings that suggest it."""
-    seen = LoggedCalls(Path("/nowhere"), "claude")
+    seen = LoggedCalls(Path("/nowhere"), AGENTS["claude"])
     seen.first, seen.asking, seen.sessions = "2026-11-16T09:00:00.000000Z", {"s1"}, {"s1", "s2"}
     one = TranscriptCall(**{"id": "t", "tool": "Bash", "time": AFTER, "session": "s1", **call})
     reasons = Reasons(AGENTS["claude"], seen, findings, ["Stop"], logged=logged)

@@ -34,7 +34,7 @@ def coverage(name: str, root: Path, *options: str) -> Ended:
     return billhook("doctor", name, "--coverage", *options, env=env, cwd=place.project)
 
 
-@pytest.mark.parametrize("name", ["claude", "codex"])
+@pytest.mark.parametrize("name", ["claude", "codex", "gemini"])
 def test_without_and_with(name: str, tmp_path: Path) -> None:
     """Without hooks every call of a session is unseen; with hooks, only the stopped ones."""
     worked(name, tmp_path, hooked=False)
@@ -45,7 +45,7 @@ def test_without_and_with(name: str, tmp_path: Path) -> None:
     found = coverage(name, tmp_path, "--json").verdict["agents"][0]
     assert found["judged"] >= 3 and found["not_run"] == 2, found
     reasons = {one["why"]: one["calls"] for one in found["reasons"]}
-    assert reasons.pop(f"before {'Claude Code' if name == 'claude' else 'Codex'} first called billhook here") == unseen
+    assert reasons.pop(f"before {AGENTS[name].title} first called billhook here") == unseen
     # Codex exits at the end of its conversation, and stops the subagent wherever it is.
     assert set(reasons) <= ({"it was stopped before or while it ran", STOPPED} if name == "codex" else set())
 

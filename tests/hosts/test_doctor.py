@@ -65,10 +65,10 @@ Claude Code
   warn  program    Claude Code can't be started here: no `claude` on PATH
                    -> install Claude Code, or run this where `claude` is on PATH
   ok    installed  ~/.claude/settings.json: 10 events
-  ?     trust      Claude Code has not been started in this folder yet; it then
+  note  trust      Claude Code has not been started in this folder yet; it then
                    asks whether you trust the folder
   ok    hooks      0 of your hooks run, 5 built-ins
-  ?     log        Claude Code has not called billhook in this project yet
+  note  log        Claude Code has not called billhook in this project yet
 
 Codex
   ok    program    <here>/bin/codex
@@ -77,18 +77,18 @@ Codex
                    not trusted yet
                    -> start `codex` here, type /hooks, and trust billhook's
   ok    hooks      0 of your hooks run, 5 built-ins
-  ?     log        Codex has not called billhook in this project yet
+  note  log        Codex has not called billhook in this project yet
                    -> billhook doctor codex --canary
 
 Gemini CLI
   warn  program    Gemini CLI can't be started here: no `gemini` on PATH
                    -> install Gemini CLI, or run this where `gemini` is on PATH
-  ok    installed  ~/.gemini/settings.json: 7 events
-  ok    trust      Gemini CLI does not trust this folder; the entries in your
-                   own settings still run, and in non-interactive mode it does
-                   not start here
+  ok    installed  ~/.gemini/settings.json: 6 events
+  note  trust      Gemini CLI does not trust this folder. The entries in your
+                   own settings still run. In non-interactive mode it does not
+                   start here
   ok    hooks      0 of your hooks run, 5 built-ins
-  ?     log        Gemini CLI has not called billhook in this project yet
+  note  log        Gemini CLI has not called billhook in this project yet
 
 Qwen Code
   warn  program    Qwen Code can't be started here: no `qwen` on PATH
@@ -96,25 +96,25 @@ Qwen Code
   ok    installed  ~/.qwen/settings.json: 10 events
   ok    trust      Qwen Code trusts every folder (`security.folderTrust` is off)
   ok    hooks      0 of your hooks run, 5 built-ins
-  ?     log        Qwen Code has not called billhook in this project yet
+  note  log        Qwen Code has not called billhook in this project yet
 
 Copilot
   warn  program    Copilot can't be started here: no `copilot` on PATH
                    -> install Copilot, or run this where `copilot` is on PATH
   ok    installed  ~/.copilot/hooks/billhook.json: 10 events
-  ok    trust      Copilot does not trust this folder; the entries in your own
+  ok    trust      Copilot does not trust this folder. The entries in your own
                    settings still run
   ok    hooks      0 of your hooks run, 5 built-ins
-  ?     log        Copilot has not called billhook in this project yet
+  note  log        Copilot has not called billhook in this project yet
 
 Cursor
-  ?     program    no `cursor-agent` on PATH here
+  note  program    no `cursor-agent` on PATH here
   ok    installed  ~/.cursor/hooks.json: 10 events
   ok    installed  ~/.claude/settings.json: 10 events (installed for Claude
                    Code; Cursor also reads this file)
-  ?     trust      Cursor's files don't show whether it trusts this folder
+  note  trust      Cursor's files don't show whether it trusts this folder
   ok    hooks      0 of your hooks run, 5 built-ins
-  ?     log        Cursor has not called billhook in this project yet
+  note  log        Cursor has not called billhook in this project yet
 
 billhook itself
   ok    daemon     not running; the next event starts it
@@ -155,7 +155,7 @@ billhook 0.1.0 in <here>/project
 Gemini CLI
   warn  program    Gemini CLI can't be started here: no `gemini` on PATH
                    -> install Gemini CLI, or run this where `gemini` is on PATH
-  ok    installed  .gemini/settings.json: 7 events; allows everything if
+  ok    installed  .gemini/settings.json: 6 events; allows everything if
                    billhook is missing
   fail  installed  `billhook-hook` is not on PATH here; every tool call is
                    allowed
@@ -164,7 +164,7 @@ Gemini CLI
                    from it
                    -> start `gemini` here, and trust the folder
   ok    hooks      0 of your hooks run, 5 built-ins
-  ?     log        Gemini CLI has not called billhook in this project yet
+  note  log        Gemini CLI has not called billhook in this project yet
 
 billhook itself
   ok    daemon     not running; the next event starts it
@@ -180,7 +180,9 @@ billhook itself
     [
         pytest.param(("clude",), "did you mean `claude`?", id="mistyped"),
         pytest.param(("--since", "1h"), "--since needs --coverage", id="since alone"),
-        pytest.param(("gemini", "--coverage"), "only the transcripts of Claude Code and Codex", id="no transcripts"),
+        pytest.param(
+            ("cursor", "--coverage"), "only the transcripts of Claude Code, Codex and Gemini CLI", id="no transcripts"
+        ),
     ],
 )
 def test_usage(me: Person, arguments: tuple[str, ...], words: str) -> None:

@@ -21,7 +21,7 @@ EFFECTS = {
     "no-verify": r"no-verify +deny",
     "session-limits": r"rate-limit +runs\n +note: tool calls at most 500 times per session, then ask",
     "event-log": r'event-log +no objection.*\n\{.*"hook_event_name": ?"PreToolUse"',
-    "event-webhook": r"event-webhook +background .*POST http://127\.0\.0\.1:8080/events.*event-webhook answered later",
+    "event-webhook": r"event-webhook +background .*POST http://127\.0\.0\.1:8080/events.*event-webhook failed later",
     "notify-bell": r"notify-bell +no objection",
     "notify-desktop": r"notify-desktop +no objection",
     "notify-sound": r"notify-sound answered later",
@@ -51,7 +51,7 @@ SET = [
     ("private-paths", "paths=*.key", r"private-paths +deny"),
     ("file-context", "file=The plan.md", r"file-context +told the model"),
     ("event-log", "file=a b/the log", r'\n\{.*"hook_event_name": ?"PreToolUse"'),
-    ("event-webhook", "events=PostToolUse", r"event-webhook answered later"),
+    ("event-webhook", "events=PostToolUse", r"event-webhook failed later"),
     ("commit-each-turn", "branch=log/agent", r"\n[0-9a-f]{7,} The turn is over\n"),
     ("session-limits", "calls=7", r"tool calls at most 7 times per session"),
 ]

@@ -85,7 +85,7 @@ def test_a_hook_that_was_not_approved(project: Project) -> None:
     project.fire("Bash", "ls", builtins=True)
 
     standing, why = standings(told(project))["new"]
-    assert (standing, why) == ("not asked", "not trusted: not approved; `billhook trust` shows it")
+    assert (standing, why) == ("not asked", "not approved; `billhook trust` shows it")
 
 
 @pytest.mark.parametrize(

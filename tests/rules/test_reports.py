@@ -93,7 +93,7 @@ def test_broken_files(place: RulesPlace, tests: str, told: str) -> None:
     place.rules(tests)
     done = place.run("test")
 
-    assert done.code == 2 and told in done.out and "nothing ran" in done.out, done
+    assert done.code == 2 and told in done.out and "no test ran" in done.out, done
     assert "::error file=.billhook/hooks.yaml,line=" in place.run("test", "--github").out
 
 
@@ -131,7 +131,7 @@ def test_a_test_that_means_nothing_is_an_error(place: RulesPlace, case: str, mes
     place.rules(f"  - {case}\n  - {{bash: ls, expect: none}}")
     done = place.run("test")
 
-    assert done.code == 2 and message in done.out and "1 problem in the tests; nothing ran" in done.out, done
+    assert done.code == 2 and message in done.out and "1 problem in .billhook/hooks.yaml; no test ran" in done.out, done
 
 
 def test_many_cases_are_spread_over_workers_and_reported_in_order(place: RulesPlace) -> None:

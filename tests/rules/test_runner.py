@@ -1,11 +1,16 @@
 """`billhook test`: what a case can express, how it is judged, and that nothing else changes."""
 
+import json
 import shutil
+import socket
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from billhook.testing.network import refusal
+from cli.terminal import PROGRAM
 from rules.place import RULES, RulesPlace, tree
 
 
@@ -216,16 +221,96 @@ def test_a_python_hook_runs_in_the_copy(place: RulesPlace) -> None:
 
 
 def test_urls_are_not_called(place: RulesPlace) -> None:
-    """A case that passes without the endpoint reports that; one that does not pass is skipped."""
+    """A case that does not pass without the endpoint is skipped, and one without a decision: the endpoint could make
+    one. A case with a decision reports it."""
     place.rules(
-        "  - {bash: ls, expect: none}\n  - {bash: ls, by: web}",
-        "hooks:\n  web: {events: PreToolUse, url: 'http://127.0.0.1:9/x'}",
+        "  - {bash: ls, expect: none}\n  - {bash: ls, by: web}\n  - {bash: ls, expect: none, only: other}\n"
+        "  - {bash: git push, expect: ask, by: other}",
+        "hooks:\n  web: {events: PreToolUse, url: 'http://127.0.0.1:9/x'}\n"
+        "  other: {events: PreToolUse, if: Bash(git push *), ask: Push?}",
     )
     place.approve()
     code, lines = place.lines()
 
-    assert code == 0 and [one["status"] for one in lines[:2]] == ["passed", "skipped"]
-    assert lines[0]["notes"] == ["`web` did not run: it calls a URL, and tests use no network"]
+    assert code == 0 and [one["status"] for one in lines[:4]] == ["skipped", "skipped", "passed", "passed"], lines
+    assert lines[0]["notes"] == lines[3]["notes"] == ["`web` did not run: it calls a URL, and tests use no network"]
+    assert "skipped .billhook/hooks.yaml:5: `web` did not run: it calls a URL" in place.run("test").out
+
+
+@pytest.mark.parametrize("more", ["background", "shadow"])
+def test_a_url_that_decides_nothing_leaves_tests_as_they_are(place: RulesPlace, more: str) -> None:
+    place.rules(
+        "  - {bash: ls, expect: none}",
+        f"hooks:\n  web: {{events: PreToolUse, url: 'http://127.0.0.1:9/x', {more}: true}}",
+    )
+    place.approve()
+
+    assert place.statuses() == ["passed"]
+
+
+# -- the network
+
+CONNECT = "import socket\nsocket.create_connection(('127.0.0.1', {port}), 5).close()\n"
+SERVE = (
+    "import socket\nserver = socket.create_server(('127.0.0.1', 0))\nsocket.create_connection(server.getsockname())\n"
+)
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """Of a server outside of the tests."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.mark.skipif(bool(refusal()), reason=refusal())
+@pytest.mark.parametrize("cases", [1, 20])
+def test_programs_reach_no_network(place: RulesPlace, port: int, cases: int) -> None:
+    """With one worker process and with several. A server that a program starts itself can be reached."""
+    place.file("connect.py", CONNECT.format(port=port))
+    place.file("serve.py", SERVE)
+    place.rules(
+        "  - {bash: ls, expect: deny, by: gate}\n" * cases,
+        "hooks:\n  gate: {events: PreToolUse, run: 'python3 serve.py && ! python3 connect.py && exit 2'}",
+    )
+    place.approve()
+    code, lines = place.lines()
+
+    assert (code, lines[-1]["passed"], lines[-1]["network"]) == (0, cases, None), lines
+
+
+@pytest.mark.skipif(bool(refusal()), reason=refusal())
+def test_python_hooks_reach_no_network(place: RulesPlace, port: int) -> None:
+    code = f"import socket\nfrom billhook import deny\n\ndef judge(event):\n    try:\n        {{}}\n{' ' * 4}"
+    connect = f"socket.create_connection(('127.0.0.1', {port}))"
+    place.file("ours.py", f"{code.format(connect)}except OSError:\n        return deny('no network')\n")
+    place.rules(
+        "  - {bash: ls, expect: deny, reason: no network}",
+        "hooks:\n  py: {events: PreToolUse, python: ours:judge}",
+    )
+    place.approve()
+
+    assert place.statuses() == ["passed"], place.run("test")
+
+
+def test_a_system_that_refuses_is_named_once(place: RulesPlace) -> None:
+    """Here a limit of its user namespace refuses. Rules without programs report nothing."""
+    place.file("gate.sh", GATE)
+    place.rules("  - {bash: ls, expect: deny, by: gate}\n  - {bash: ls, expect: deny}", COMMAND)
+    place.approve()
+    limited = 'echo 0 > /proc/sys/user/max_net_namespaces && exec "$0" "$@"'
+    words = ["unshare", "--user", "--map-root-user", "sh", "-c", limited, PROGRAM, "test"]
+    if subprocess.run([*words[:5], limited, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("user namespaces are refused here")
+    shown, as_json = (
+        subprocess.run([*words, *more], cwd=place.project, env=place.env(), capture_output=True, text=True, check=False)
+        for more in ([], ["--json"])
+    )
+
+    assert shown.stdout.count("note: hooks could use the network: the system refuses a network namespace: ") == 1, shown
+    assert json.loads(as_json.stdout.splitlines()[-1])["network"].startswith("the system refuses"), as_json
+    place.rules("  - {write: .env, expect: deny}")
+    assert place.lines()[1][-1]["network"] is None
 
 
 # -- nothing else changes

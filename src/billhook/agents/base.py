@@ -184,7 +184,7 @@ TRUST_FIRST: Final = "{} reads a project's hooks only in trusted folders: start 
 class Trust(NamedTuple):
     """One fact about an agent's trust in a folder or in hooks, as its files show it."""
 
-    level: Literal["ok", "unknown", "warn", "fail"]
+    level: Literal["ok", "unknown", "note", "warn", "fail"]
     text: str
     remedy: str = ""
 
@@ -248,7 +248,7 @@ class TrustCheck(NamedTuple):
         scopes = {one.scope for one in self.installed}
         text = f"{title} does not trust this folder{because}"
         if "project" not in scopes:
-            return Trust("ok", f"{text}; the entries in your own settings still run{more}")
+            return Trust("note" if more else "ok", f"{text}. The entries in your own settings still run{more}")
         level: Literal["warn", "fail"] = "fail" if scopes == {"project"} else "warn"
         remedy = f"start `{self.agent.program}` here, and trust the folder"
         return Trust(level, f"{text}, and reads no hooks from it", remedy)

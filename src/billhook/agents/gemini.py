@@ -94,7 +94,7 @@ def _trust(check: base.TrustCheck) -> Iterator[base.Trust]:
         yield trusted_folders(check, environ.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH", ""), more=_NO_WINDOW)
 
 
-_NO_WINDOW: Final = ", and in non-interactive mode it does not start here"
+_NO_WINDOW: Final = ". In non-interactive mode it does not start here"
 
 
 def trusted_folders(check: base.TrustCheck, file: str = "", *, more: str = "", by_default: bool = True) -> base.Trust:

@@ -45,7 +45,7 @@ _MOST_ASKED: Final = 100
 _known: Final[ContextVar[dict[object, gitstate.Work]]] = ContextVar("known")
 """What one judgement has looked up so far."""
 _asked: Final[ContextVar[list[str]]] = ContextVar("asked")
-"""The questions so far."""
+"""The lookups of one judgement so far."""
 
 
 def impacts_of(effects: Iterable[Effect], cwd: str) -> list[Impact]:

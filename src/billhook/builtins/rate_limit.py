@@ -50,8 +50,9 @@ class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
     def in_words(self) -> str:
         """What it allows."""
         times = "once" if self.at_most == 1 else f"{self.at_most} times"
-        times = times if self.of == "calls" else f"for {self.at_most} min"
-        return f"{f'`{self.rule}`' if self.rule else 'tool calls'} at most {times} per {self.per}"
+        if self.of == "calls":
+            return f"{f'`{self.rule}`' if self.rule else 'tool calls'} at most {times} per {self.per}"
+        return f"{f'`{self.rule}` ' if self.rule else ''}at most {self.at_most} minutes per {self.per}"
 
     @property
     def without_session(self) -> "RateLimit":

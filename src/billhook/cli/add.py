@@ -87,7 +87,8 @@ Examples:
   billhook remove git-context --user
   billhook remove guard                           added from ./ours/guard.yaml
 
-Exit code: 0 removed; 1 not removed, or not found; 2 usage, or refused.""")
+Exit code: 0 removed; 1 not removed, or not in the file;
+2 usage, an unknown recipe, or refused.""")
 @click.argument("names", nargs=-1, required=True, metavar="NAME|FILE|FOLDER ...", shell_complete=_complete)
 @flag("--user", "Remove it from your own hooks.yaml.")
 @flag("--yes", "Remove it without asking. Works only in a terminal.")
@@ -229,13 +230,17 @@ def _add(change: RecipeFile, recipe: Recipe, given: Mapping[str, str]) -> int:
         report(change.as_json, [line], {**done, "added": False})
         return 0
     if clash := sorted(hooks.keys() & there.keys()):
-        say(f"{change.shown} already has a different hook `{visible(clash[0])}`; nothing was changed", err=True)
+        what = f"{change.shown} already has a different hook `{visible(clash[0])}`"
+        if (before := _added_with(change.before, recipe)) is not None:
+            pairs = ", ".join(f"{name}={value}" for name, value in before.items()) or "its defaults"
+            what = f"{recipe.name} is in {change.shown} already, with {visible(pairs)}, or it was edited"
+        say(f"{what}; nothing was changed", err=True)
         hint(f"edit it, or `billhook remove {recipe.source}` first")
         return 1
     recipe.check_defaults(given, Path(change.config.project))
     after = edit_yaml.with_sections(change.before, str(change.path), sections)
     if not change.as_json:
-        say("\n".join(_described(recipe, given)))
+        say("\n".join(_described(recipe, given)), whole=True)  # exactly what is written
     if not change.agreed(f"add this to {change.shown}?"):
         return 1
     change.write(after)

@@ -20,6 +20,7 @@ from billhook.cli.options import complete_among, config_option, event_named, fla
 from billhook.cli.times import ago, shown_time
 from billhook.config import explain, loader
 from billhook.config.config import Config, as_data, kept
+from billhook.config.declaration import needs_consent
 from billhook.config.override import pause_of
 from billhook.core import strictjson, tools
 from billhook.core.answers import Answer, Decision
@@ -46,7 +47,9 @@ Examples:
   billhook explain PreToolUse --tool Write --input '{"file_path": "a.py"}'
   billhook explain SessionStart --input '{"source": "resume"}'
   billhook explain 12
-  billhook explain 0199f3c81d2a""",
+  billhook explain 0199f3c81d2a
+
+Exit code: 0, whatever the verdict is; 2 usage.""",
 )
 @click.argument("about", metavar="EVENT|COMMAND|ID", nargs=-1, shell_complete=complete_among(EVENTS))
 @tool_options
@@ -74,8 +77,9 @@ def verb(
     found = explain.explain(config, _event(about, tool, input_, config))
     screen.report(as_json, _screen(found, everything), _as_data(found, everything))
     if not as_json and not config.entries:
+        theirs = any(needs_consent(read.source.layer) for read in config.sources)
         no_file = "no hooks are configured here; `billhook init` creates a first file"
-        screen.hint(screen.unreadable(config) or ("the files here contain no hooks" if config.sources else no_file))
+        screen.hint(screen.unreadable(config) or ("the files here contain no hooks" if theirs else no_file))
     return 0
 
 
@@ -172,7 +176,7 @@ def _others(others: Sequence[explain.ExplainedHook]) -> str:
     listen = "listens" if len(others) == 1 else "listen"
     named = ", ".join(f"{one.row.name} ({', '.join(one.row.events)})" for one in others[:_MOST_OTHERS])
     more = f", and {len(others) - _MOST_OTHERS} more" if len(others) > _MOST_OTHERS else ""
-    return f"{counted(len(others), 'hook')} {listen} for other events: {named}{more} (--all shows them)"
+    return f"{counted(len(others), 'hook')} {listen} for other events: {named}{more}; --all shows them"
 
 
 def _styled(lines: Iterable[str], **style: bool) -> Iterator[str]:

@@ -19,7 +19,7 @@ from billhook.config import loader
 from billhook.config.notices import notes
 from billhook.config.sources import project_folders
 from billhook.core import strictjson, tools
-from billhook.core.answers import Decision, Skipped, SkipReason, Status, Verdict
+from billhook.core.answers import FAILURES, Decision, Skipped, SkipReason, Status, Verdict
 from billhook.core.dialect_traits import meanings
 from billhook.core.errors import EventError, StrictJSONError, UsageError
 from billhook.core.events import EVENTS, Event, decode, parse
@@ -367,7 +367,10 @@ def _show(verdict: Verdict, engine: Engine, config: "Config | None", reasons: di
         say(verdict.to_json(), whole=True)
         return
     titles = dict(zip(engine.plan.names, (hook.title for hook in engine.hooks), strict=True))
-    say(verdict_text(verdict, titles, reasons))
+    if config is not None and config.unreadable and not config.entries:
+        say(verdict_text(verdict, titles, reasons, "your hooks can't be read"))
+    else:
+        say(verdict_text(verdict, titles, reasons))
     if text := _hint_of_run(verdict, engine) if config is None else _hint_of_files(verdict, config):
         hint(text)
 
@@ -410,4 +413,5 @@ def _show_later(engine: Engine, verdict: Verdict, seconds: float, caught: list[i
             say(f"{started.hook} timed out and was terminated", err=True)
         else:
             text = answered.answer.context or answered.answer.message or answered.error or "no message"
-            say(f"{started.hook} answered later: {visible(text)}", err=True)
+            how = "failed" if answered.status in FAILURES else "answered"
+            say(f"{started.hook} {how} later: {visible(text)}", err=True)

@@ -132,8 +132,8 @@ Examples:
   billhook explain 'git push --force'  try a command
   billhook install claude              connect Claude
 
-Exit code: 0 success, 1 a denial or a finding, 2 usage or broken input,
-3 internal error. `billhook hook` exits as its agent expects.""",
+Exit code: 0 success; 1 a denial by `fire`, a finding, or not done; 2 usage
+or broken input; 3 internal error. `billhook hook` exits as its agent expects.""",
 )
 @click.option("--json", "as_json", is_flag=True, help="Without a command: print the status as JSON.")
 @click.version_option(__version__, prog_name="billhook", message="%(prog)s %(version)s")

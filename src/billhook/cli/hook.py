@@ -272,16 +272,16 @@ _EPILOG = """\b
 Example, in an agent's settings:
   {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "billhook hook --as claude"}]}]}}
 
-\b
---on-failure applies if the event or the configuration can't be read, the event is
-unknown, its folder does not exist, hooks call billhook recursively, or there is an
-internal error:
-  --on-failure deny   the event is denied, in the dialect's format
-  --on-failure allow  the event is allowed
-  neither             the event is denied if a gate is configured for it, else allowed.
-                      stderr has the reason. The guard is a gate for tool calls.
+--on-failure applies if the event or the configuration can't be read, the event is unknown, its folder does not exist,
+hooks call billhook recursively, or there is an internal error:
 
 \b
+  --on-failure deny   the event is denied, in the dialect's format
+  --on-failure allow  the event is allowed
+  neither             it is denied if it has a gate, else allowed
+
+The guard is a gate for tool calls. The reason is on stderr.
+
 Background hooks may continue after the verdict, until their timeout; their answers are ignored."""
 
 

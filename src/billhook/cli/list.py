@@ -36,7 +36,9 @@ Examples:
   billhook list
   billhook list --event PreToolUse
   billhook list --host {[*AGENTS][2]}
-  billhook list --json | jq -r 'select(.trust == "not approved") | .source'""")
+  billhook list --json | jq -r 'select(.trust == "not approved") | .source'
+
+Exit code: 0, or 2 usage.""")
 @option("--event", "EVENT", "Show only the hooks that listen for this event.")
 @option("--host", "NAME", f"Show what applies in this agent: {', '.join([*AGENTS][:3])} ...")
 @config_option
@@ -121,7 +123,8 @@ def _fired(config: Config, found: Iterable[HookRow]) -> LastFired | None:
 
 
 def failure_rule(on_failure: str) -> str:
-    return "gate" if on_failure == "deny" else f"on_failure {on_failure}"
+    """What a failure means. A gate denies or asks then, and after a change it blocks until it is approved."""
+    return {"deny": "gate", "ask": "gate (asks)"}.get(on_failure, f"on_failure {on_failure}")
 
 
 _FACTS: dict[str, Callable[[Any], str]] = {
@@ -250,11 +253,23 @@ def _hints(config: Config) -> None:
         screen.hint(f"fix {where} first; `billhook check` shows all problems")
 
 
-def _empty(config: Config, found: Iterable[HookRow]) -> Iterator[str]:
+def _empty(config: Config, found: Sequence[HookRow]) -> Iterator[str]:
+    if config.unreadable:
+        yield from _unread(config, [row.name for row in found if row.effect == "blocks"])
+        return
     yield f"no hooks are configured for {one_line(screen.shown_path(config.project, here=False), 200)}"
     yield from ("", *_looked_in(config))
     if built_in := [row.name for row in found if row.layer == "built-in"]:
         yield from ("", f"built-ins: {', '.join(built_in)}")
+
+
+def _unread(config: Config, blocking: Sequence[str]) -> Iterator[str]:
+    files = ", ".join(screen.shown_path(read.source.path) for read in config.unreadable)
+    yield from screen.filled(f"the hooks of {files} can't be read", 0)
+    if blocking:
+        several = len(blocking) > 1
+        block = f"{len(blocking)} gates block what they checked" if several else "1 gate blocks what it checked"
+        yield from screen.filled(f"{block} until this is fixed: {', '.join(blocking)}", 0)
 
 
 def _looked_in(config: Config) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """`billhook VERB ...`: the console script.
 
-Exit codes of all verbs: 0 success, 1 a denial or a finding, 2 usage or broken input, 3 internal error, 128 plus its
-number for a signal (130 for Ctrl-C). `billhook hook` exits as its agent expects.
+Exit codes of all verbs: 0 success, 1 a denial by `fire`, a finding or not done, 2 usage or broken input, 3 internal
+error, 128 plus its number for a signal (130 for Ctrl-C). `billhook hook` exits as its agent expects.
 """
 
 import sys
@@ -32,6 +32,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "Run and watch": {
         "agent": "Run an agent with your hooks: one prompt, or a chat.",
         "events": "Query the event log: what happened, and what hooks decided.",
+        "ui": "Open the page: sessions, events, hooks, and questions.",
         "approvals": "Show and answer the questions that wait for you.",
         "allow-once": "Allow one denied call, once.",
         "pause": "Pause hooks for a few minutes.",

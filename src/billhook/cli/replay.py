@@ -26,8 +26,8 @@ FAIL_ON: Final = ("denied", "changed", "never")
 _ALL: Final = "all"
 _DAYS: Final = 30  # of transcripts, unless --since is given
 _KINDS: Final = {"denied": "newly denied", "denied instead": "denied instead of asked",
-                 "asked": "newly asked about", "kept going": "newly kept going",
-                 "allowed": "newly allowed"}  # fmt: skip
+                 "asked": "newly asked about", "asked instead": "asked instead of denied",
+                 "kept going": "newly kept going", "allowed": "newly allowed"}  # fmt: skip
 READABLE: Final = tuple(agent.name for agent in AGENTS.values() if agent.transcripts)
 
 _HELP = f"""Show which past events the present rules would decide differently.

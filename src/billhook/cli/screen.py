@@ -368,9 +368,14 @@ def error_text(error: BillhookError) -> str:
     return visible(f"error: {error}")
 
 
-def verdict_text(verdict: Verdict, titles: dict[str, str], unmet: Mapping[str, str] = MappingProxyType({})) -> str:
+def verdict_text(
+    verdict: Verdict,
+    titles: dict[str, str],
+    unmet: Mapping[str, str] = MappingProxyType({}),
+    nothing: str = "none of your hooks listens for this event",
+) -> str:
     """Each hook with status, time and reason, then the verdict. `unmet`: which condition was false, for each hook that
-    was skipped for it."""
+    was skipped for it. `nothing`: what to print if only built-ins ran."""
     tool = getattr(verdict.about, "tool_name", "")
     lines = [click.style(one_line(f"{verdict.event} {tool}", _WIDTH), bold=True), ""]
     left_out = ("built-in", Status.SKIPPED)  # after a deny
@@ -381,9 +386,7 @@ def verdict_text(verdict: Verdict, titles: dict[str, str], unmet: Mapping[str, s
         told = msgspec.structs.replace(outcome, error=named) if named else outcome
         lines += _hook_lines(told, titles.get(outcome.hook, ""), column)
     if not shown:
-        lines.append(
-            "  none of your hooks listens for this event" if verdict.outcomes else "  no hook listens for this event"
-        )
+        lines.append(f"  {nothing}" if verdict.outcomes else "  no hook listens for this event")
     # a gate that ran again after a rewrite has two outcomes
     names = {outcome.hook for outcome in shown}
     routine = dict.fromkeys(one.hook for one in verdict.outcomes if _routine(one) and one.hook not in names)

@@ -47,7 +47,7 @@ def verb(files: tuple[str, ...], watch: bool, **given: Any) -> int:
     """Run the tests of your rules: `tests:` in hooks.yaml, and *.hooktest.yaml files beside it.
 
     The hooks run in a temporary copy of the project, with a separate home folder, state and log. Hooks that run code
-    run only if they are approved. Hooks that call a URL do not run.
+    run only if they are approved, and without network if the system can do that. Hooks that call a URL do not run.
     """
     if not watch:
         return _run(files, **given)
@@ -97,7 +97,10 @@ def _run(files: Sequence[str], *, text: str | None, user: bool, junit: str | Non
     if junit:
         _write_junit(junit, results, took)
     parts = [click.style(f"{sums[name]} {name}", fg=_COLOURS.get(name)) for name in _ORDER if sums[name]]
-    report(as_json, [f"{', '.join(parts)} in {took:.1f} s"], {"type": "summary", **sums, "seconds": round(took, 3)})
+    left = runner.network_left(suite)
+    warning = [f"note: hooks could use the network: {left}"] if left else []
+    totals = {"seconds": round(took, 3), "network": left or None}
+    report(as_json, [*warning, f"{', '.join(parts)} in {took:.1f} s"], {"type": "summary", **sums, **totals})
     if sums["not approved"] and not as_json:
         hint("some hooks run programs and are not approved: `billhook trust` shows them")
     return code
@@ -156,7 +159,8 @@ def _labelled(label: str, texts: Sequence[str]) -> Iterator[str]:
 def _broken(findings: Sequence[Finding], github: bool) -> Iterator[str]:
     for one in findings:
         yield from [annotation(one)] if github else finding_lines(one)
-    yield f"{counted(len(findings), 'problem')} in the tests; nothing ran"
+    files = ", ".join(dict.fromkeys(shown_path(one.file) for one in findings))
+    yield f"{counted(len(findings), 'problem')} in {files}; no test ran"
 
 
 def _result_data(one: CaseResult) -> dict[str, Any]:

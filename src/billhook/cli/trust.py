@@ -48,12 +48,13 @@ Examples:
   billhook trust --revoke lint      revoke an approval
   billhook trust --acknowledge      stop warnings about removed gates
 
-Exit code: 0 nothing waits for approval, 1 something still waits, 2 usage, or refused.""")
+Exit code: 0 nothing waits for approval; 1 something still waits; 2 usage,
+refused, or a file can't be read.""")
 @click.argument("hooks", nargs=-1, metavar="[NAME|HASH ...]")
 @flag("--all", "everything", "With --yes: all waiting hooks. With --list: all projects.")
 @flag("--yes", "Approve the named hooks, or --all, without asking.")
 @flag("--revoke", "revoking", "Revoke the approvals of the named hooks; with --all, of all hooks here.")
-@flag("--acknowledge", "Stop warnings about removed gates: about those named NAME, or all.")
+@flag("--acknowledge", "Stop the warnings about removed gates: those named, or all.")
 @flag("--list", "listing", "List approvals.")
 @flag("--json", "as_json", "Print one line of JSON for each hook.")
 def verb(
@@ -197,6 +198,8 @@ class _Review:
             hint(f"only a person can approve hooks, and this runs inside {self.agent}: run it in your own terminal")
         elif left and not (self.approved or self.over or self.asks):
             hint("run it in a terminal to decide about each; --yes approves the named ones, `--all --yes` everything")
+        if any(declaration.needs_consent(read.source.layer) for read in now.unreadable):
+            return 2
         return 1 if left or self.changed else 0
 
 

@@ -456,10 +456,9 @@ class EventTests(msgspec.Struct, frozen=True):
     def why(self, ctx: Context) -> str:
         for name, wanted in self.tests:
             if not self.holds(name, wanted, ctx):
-                from billhook.config.declaration import plain_tests
+                from billhook.config.declaration import in_words, plain_tests
 
-                test = msgspec.json.encode(plain_tests(((name, wanted),))).decode()
-                return f"when {test} is not true here"
+                return f"`when: {name}` is false: {in_words(plain_tests(((name, wanted),))[name])}"
         return ""
 
 

@@ -143,14 +143,15 @@ def conditions_in_words(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The conditions of `as_data`, each as a label and a description for people."""
     for key in CONDITION_KEYS:
         if data.get(key):
-            yield _LABELS.get(key, key), _in_words(data[key])
+            yield _LABELS.get(key, key), in_words(data[key])
 
 
-def _in_words(wanted: Any) -> str:
+def in_words(wanted: Any) -> str:
+    """The value of a condition for people."""
     if isinstance(wanted, list | tuple):
-        return ", ".join(map(_in_words, wanted))
+        return ", ".join(map(in_words, wanted))
     if isinstance(wanted, dict):
-        return ", ".join(f"{key} {_in_words(value)}" for key, value in wanted.items())
+        return ", ".join(f"{key} {in_words(value)}" for key, value in wanted.items())
     return f"{wanted:g} s" if isinstance(wanted, float) else str(wanted)
 
 

@@ -10,7 +10,7 @@ from billhook.core.text import folded
 if TYPE_CHECKING:
     import yaml
 
-_HEAD: Final = "# Hooks that an agent's own file had. `billhook uninstall` puts them back there.\n"
+_HEAD: Final = "# Hooks that were moved from an agent's settings. `billhook uninstall` restores them there.\n"
 _PARALLEL: Final = "parallelExecution: true\n"  # earlier versions wrote it
 _KEYS: Final = ("hooks", "handlers")
 

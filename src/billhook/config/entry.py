@@ -128,6 +128,7 @@ class EntryReader:
         self.spellings: set[str] = set()
         self.known: frozenset[str] = frozenset()  # the fields that an entry of this shape may have
         self.looks_like_gate = False
+        self.meant_action = ""  # an unknown key that looks like one of an action
 
     # -- findings
 
@@ -209,6 +210,7 @@ class EntryReader:
         if of_agent and not (near or mistaken or field_of(text) or folded(text) in CONDITIONS):
             return
         hint = f"did you mean `{near}`?" if near else f"known here: {', '.join(names)}"
+        self.meant_action = self.meant_action or (text if names.get(near) in ACTIONS else "")
         lost = self._loses(text, names, CONDITIONS if of_agent else NARROWING)
         note = self.of_unknown_agent()
         self.find("BH202", f"unknown key `{text}`", key, hint=mistaken or hint, fatal=lost and not note, note=note)

@@ -336,6 +336,8 @@ def _not_true(condition: Condition, row: HookRow, ctx: Context) -> Iterator[Reas
         yield Reason("effect", effect_reason(condition.wanted, ctx.event))
     elif row.declared is not None:
         yield Reason.proposing("if", *rule_reason(row.declared, ctx.event))
+    else:  # a gate whose file can't be read: its approved rules count
+        yield Reason("if", "its `if` does not match this call")
 
 
 _KEYS: Final[dict[type, Failed]] = {OnPaths: "paths", OnBranch: "branch", EventTests: "when"}
@@ -519,8 +521,7 @@ def match_reason(hook: Declared, pattern: str, row: Meanings, event: Event) -> t
         return slip.message, found
     if found := _other_case(hook, pattern, row, event, names):
         return f"{why}: `{row.name}` is case-sensitive", found
-    # A slip elsewhere in the pattern is corrected by the way.
-    return why, _wider(hook, (slip.edit if slip is not None else "") or pattern, row, names)
+    return why, None  # most matchers leave tools out on purpose
 
 
 def _names_of(target: str, field: str, row: Meanings) -> list[str]:
@@ -556,15 +557,6 @@ def _other_case(hook: Declared, pattern: str, row: Meanings, event: Event, names
     for name in names:
         fixed = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", name, fixed, flags=re.I)
     return Proposal(f"write `{edit(hook, 'match', fixed)}`", {"match": fixed}, corrects=True)
-
-
-def _wider(hook: Declared, pattern: str, row: Meanings, names: list[str]) -> Proposal | None:
-    name = names[-1] if row.naming != "canonical" else tools.canonical(names[0])
-    if row.matching not in _LISTS or not _NAME.fullmatch(name) or name in re.split(r"[|,\s]+", pattern):
-        return None
-    plain = row.matching == "wildcard" or _NAME_LIST.fullmatch(pattern)
-    wider = f"{pattern}|{name}" if plain else f"({pattern})|^{name}$"
-    return Proposal(f"write `{edit(hook, 'match', wider)}`", {"match": wider})
 
 
 # -- rules and effects

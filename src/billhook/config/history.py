@@ -217,6 +217,8 @@ class _Gathered:
         self.tally = Tally()
 
     def add(self, record: Record) -> None:
+        if record.event == TRUST:  # billhook's own record: no hook can listen for it
+            return
         if record.config not in self._same:
             self._same[record.config] = self._alike(record.config) if len(self._same) < _CONFIGURATIONS else {}
         same = self._same[record.config]

@@ -107,7 +107,7 @@ def builtin_settings(reads: Sequence[FileRead]) -> tuple[dict[str, Builtin], lis
                 enabled = None
             for option in builtin_hooks.refused(settings.name, kept) if of_project else ():
                 message, hint = _refused_option(layer, settings.name, option)
-                findings.append(Finding("BH215", message, path, settings.line, settings.column, hint))
+                findings.append(Finding("BH215", message, path, *settings.place_of(option), hint))
             kept = builtin_hooks.tightening(settings.name, kept) if of_project else kept
             settled[settings.name] = replace(
                 so_far,

@@ -169,6 +169,9 @@ def stays_without(mapping: bool, depth: int, lost_mapping: bool) -> bool:
     return lost_mapping or depth <= 2
 
 
+_BLOCKS = ("hooks", "handlers", "tests")  # keys that have another meaning under another name
+
+
 def twice(pairs: Iterable[tuple[Node, Node]], file: str) -> Iterator[Finding]:
     """A finding for each duplicate key."""
     first: dict[object, Node] = {}
@@ -176,7 +179,8 @@ def twice(pairs: Iterable[tuple[Node, Node]], file: str) -> Iterator[Finding]:
         before = first.setdefault(key.value, key)
         if before is not key:
             message = f"duplicate key {quoted(str(key.value))}; the first one is in line {before.line}"
-            yield Finding("BH105", message, file, key.line, key.column, "remove or rename one of them")
+            hint = "move its entries into the first one" if key.value in _BLOCKS else "remove or rename one of them"
+            yield Finding("BH105", message, file, key.line, key.column, hint)
 
 
 def quoted(text: str) -> str:

@@ -8,6 +8,7 @@ account's home folder, the record in the account's home folder is read, too.
 
 import functools
 import os
+import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -16,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from billhook.agents import AGENTS, dialect_of
-from billhook.config.config import Config, Entry, HookRow
-from billhook.config.declaration import Declared, needs_consent
+from billhook.config.config import Config, Entry, HookRow, as_data
+from billhook.config.declaration import Declared, conditions_in_words, needs_consent
 from billhook.config.sources import adopting_command, is_claudes, shown_path
 from billhook.core import client_env
 from billhook.core.answers import Verdict
@@ -420,20 +421,36 @@ def _short(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
 
 
+_PENDING: Final = (
+    ("new", False, "is not approved and did not run"),
+    ("changed", False, "has changed since approval and did not run"),
+    ("changed", True, "has changed since approval and blocks what it checks"),
+)
+"""State, whether a gate was approved, and what that means."""
+
+
+def _is_gate(entry: "Entry") -> bool:
+    return entry.consent.before is not None and entry.consent.before.gate
+
+
+def _plural(text: str) -> str:
+    for one, several in (("is", "are"), ("has", "have"), ("blocks", "block"), ("it checks", "they check")):
+        text = re.sub(rf"\b{one}\b", several, text)
+    return text
+
+
 def pending(config: "Config", host: str) -> Iterator[Notice]:
     """Hooks that are not approved, or changed since approval, except for those that the agent runs itself."""
     ours = [entry for entry in config.pending if not is_claudes(entry.declared, host)]
-    for state, what in (("new", "not approved"), ("changed", "changed since approval")):
-        entries = [entry for entry in ours if entry.state == state]
+    for state, gates, what in _PENDING:
+        entries = [entry for entry in ours if entry.state == state and _is_gate(entry) is gates]
         if not entries:
             continue
         files = {shown_path(entry.declared.file, config.project) for entry in entries}
         where = f" in {files.pop()}" if len(files) == 1 else ""
         are, them = counted(len(entries), "hook"), "it" if len(entries) == 1 else "them"
-        approved = [entry.consent.before for entry in entries]
-        blocks = "; gates among them block until approved" if any(one and one.gate for one in approved) else ""
         names = listed_names([_short(entry.shown) for entry in entries])
-        text = f"{are}{where} {'is' if them == 'it' else 'are'} {what} and did not run: {names}{blocks}."
+        text = f"{are}{where} {_plural(what) if them == 'them' else what}: {names}."
         from billhook.config.trust import definition  # not needed if every hook is approved
 
         # A hook is identified by its definition. The files that it names are not read: it is not approved.
@@ -496,8 +513,11 @@ def gone_text(one: "MissingGates", config: "Config") -> str:
 
 def blocking_text(row: HookRow) -> str:
     """What a gate that changed since its approval blocks."""
-    calls = f"{', '.join(row.events) or 'every event'}{f' of {row.match}' if row.match else ''}"
-    return f"`{row.name}` has changed since its approval and denies {calls} until you approve it: billhook trust"
+    about = [", ".join(row.events) or "every event"]
+    about += [f"match {row.match}"] if row.match else []
+    about += [f"{label} {text}" for label, text in conditions_in_words(as_data(row))]
+    checks = f"what it checks ({', '.join(about)})"
+    return f"`{row.name}` has changed since its approval and blocks {checks} until you approve it: billhook trust"
 
 
 def failed_open(verdict: Verdict) -> Iterator[Notice]:
@@ -514,7 +534,7 @@ def failed_open(verdict: Verdict) -> Iterator[Notice]:
 
 
 def _approved(approvals: "Sequence[Approval]", when: int) -> str:
-    hooks = [one.name for one in approvals if one.of_hook]
+    hooks = list(dict.fromkeys(one.name for one in approvals if one.of_hook))  # one may be approved twice
     names = [*hooks, *(f"the allow rules of {one.file}" for one in approvals if not one.of_hook)]
     what = f"{len(names)} {'hook' if hooks else 'approval'}{'s were' if len(names) > 1 else ' was'}"
     how = {one.how for one in approvals}

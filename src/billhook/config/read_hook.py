@@ -62,6 +62,9 @@ def _not_one_action(entry: "EntryReader", given: list[str], wanted: str | None) 
     if wanted and wanted not in given:
         name = entry.spelt(wanted)
         message, hint = f"`{name}` is missing", f"add `{name}`"
+    elif not given and entry.meant_action:  # reported as an unknown key
+        entry.broken = entry.broken or f"unknown key `{entry.meant_action}`"
+        return
     elif not given:
         message = f"{entry.subject} has no action"
         hint = f"add one of {', '.join(entry.spelt(field) for field in ACTIONS if field in entry.known)}"

@@ -37,8 +37,13 @@ _IN_OUR_WORDS: tuple[tuple[str, str, str], ...] = (
     ("unexpected document indicator", "unclosed quote", "close the quote"),
     ("unknown escape", "unknown escape sequence", "write `\\\\` for a backslash, or use single quotes"),
     ("expected node content", "a value is missing", "write the value"),
+    ("alphabetic or numeric", "`&` and `*` begin the name of an anchor in YAML", "put the text in quotes"),
     ("undefined tag handle", "undeclared tag", "remove the tag"),
 )
+_BRACKETS = {"[": "a list", "{": "a mapping"}
+_KEY = re.compile(r"\s*([\w.-]+|\"[^\"]+\"|'[^']+'):(?:\s|$)")
+_TEXT_IN_BRACKETS = re.compile(r"(?:^|:|-)\s+([\[{]).*[\]}]\s*[^\s\]},#]")
+"""A value that looks like a list or mapping and goes on after its end, such as `run: [[ -f x ]] && exit 2`."""
 _BEGAN_EARLIER = ("unexpected end of stream", "unexpected document indicator", "expected ':'")
 """Errors that the parser notices long after the place of the mistake."""
 
@@ -113,10 +118,31 @@ def _in_our_words(error: "yaml.MarkedYAMLError", text: str) -> tuple[str, tuple[
     char = text[lines.starts[line - 1] + column - 1 :][:1]
     if char == "\t" and "cannot start any token" in problem:
         problem = "tab character"
+    written = text[lines.starts[line - 1] :].partition("\n")[0]
+    if "'-' indicator" in problem and (told := _below_a_list(error, written, text, lines)):
+        return told[0], place, told[1]
+    if "expected ',' or" not in problem and (value := _TEXT_IN_BRACKETS.search(written)):
+        message = f"`{value[1]}` begins {_BRACKETS[value[1]]} in YAML"
+        return message, (line, value.start(1) + 1), "put the text in quotes"
     for part, message, hint in _IN_OUR_WORDS:
         if part in problem:
             return message.format(char=quoted(char)), place, hint
     return f"not YAML: {problem}", place, "fix this line, or put the text in quotes"
+
+
+def _below_a_list(error: "yaml.MarkedYAMLError", written: str, text: str, lines: LineStarts) -> tuple[str, str] | None:
+    """What is wrong with a key that stands between or after the items of a list, and the hint."""
+    key, begin = _KEY.match(written), error.context_mark
+    if key is None or begin is None:
+        return None
+    above = (_KEY.match(line) for line in reversed(text[: lines.starts[begin.line]].split("\n")))
+    owner = next((found[1] for found in above if found), "")
+    if not owner:
+        return None
+    message = f"`{key[1]}` is below `{owner}:`, which is a list"
+    if owner == "tests":
+        return message, "if it is a hook, move it below `hooks:`; if it is a test, begin it with `- `"
+    return message, "begin it with `- `, or fix the indentation"
 
 
 def _inside(place: tuple[int, int], text: str, lines: LineStarts) -> tuple[int, int]:

@@ -22,6 +22,7 @@ from billhook.config.declaration import (
     Layer,
     Shape,
     checked_name,
+    field_of,
     needs_consent,
 )
 from billhook.config.entry import EntryReader, Where
@@ -93,6 +94,15 @@ def shape(read: Read, source: sources.SourceFile) -> FileRead:
     return reader.result()
 
 
+def _looks_like_hook(node: Node) -> bool:
+    return isinstance(node.value, FieldNodes) and any(field_of(str(key.value)) == "events" for key, _ in node.value)
+
+
+def _places(fields: FieldNodes) -> dict[str, tuple[int, int]]:
+    """Line and column of each key."""
+    return {folded(str(key.value)): (key.line, key.column) for key, _ in fields}
+
+
 class _ShapeReader:
     def __init__(self, node: Node, source: sources.SourceFile) -> None:
         self.node, self.source = node, source
@@ -161,7 +171,9 @@ class _ShapeReader:
                 if known == "hooks" and value.value is not None:
                     self.hooks.append(value)
             elif (self.native or self.lesson) and not str(key.value).startswith(("x-", "$", "//", "_")):
-                hint = suggestion(str(key.value), OWN_KEYS, f"known here: {', '.join(OWN_KEYS)}")
+                others = f"known here: {', '.join(OWN_KEYS)}"
+                others = "if it is a hook, indent it below `hooks:`" if _looks_like_hook(value) else others
+                hint = suggestion(str(key.value), OWN_KEYS, others)
                 self.lose(Node(FieldNodes(((key, value),)), key.line, key.column))
                 self.damaged |= nearest(str(key.value), OWN_KEYS) in ("hooks", "dialect", "builtins")
                 self.find("BH202", f"unknown key `{key.value}`", key, hint)
@@ -235,8 +247,12 @@ class _ShapeReader:
         if isinstance(value.value, FieldNodes):
             options, wrong = read_options("guard", value.value)
             for error in wrong:
-                self.find(error.code, str(error), error.node, error.hint)
-            yield Builtin("guard", None, options, node.line, node.column, str(wrong[0]) if wrong else "")
+                said = str(error)
+                if value is not node:  # `guard: strict` without the key `preset`
+                    said = said.replace("`preset` must be one of", "`guard` must be a mapping or one of", 1)
+                self.find(error.code, said, error.node, error.hint)
+            broken = str(wrong[0]) if wrong else ""
+            yield Builtin("guard", None, options, node.line, node.column, broken, _places(value.value))
         elif value.value not in (None, True):  # YAML reads `on` as a boolean, too
             self._is_a("a mapping", "guard", value, "write `guard: strict`, or `preset: strict` below it")
 
@@ -261,6 +277,7 @@ class _ShapeReader:
         enabled: bool | None = None
         options: dict[str, Any] = {}
         wrong: list[WrongError] = []
+        places: dict[str, tuple[int, int]] = {}
         if isinstance(value.value, bool):
             enabled = value.value
         elif isinstance(value.value, FieldNodes):
@@ -270,6 +287,7 @@ class _ShapeReader:
                         enabled = node.value
                     case "options" if isinstance(node.value, FieldNodes):
                         options, wrong = read_options(name, node.value)
+                        places = _places(node.value)
                     case "options" if node.value is None:
                         pass
                     case "enabled" | "options" as word:
@@ -283,7 +301,7 @@ class _ShapeReader:
             self.find(error.code, str(error), error.node, error.hint)
         if name == "guard" and enabled is False:
             enabled, options = None, {**options, "preset": "off"}  # a part of the guard always stays on
-        return Builtin(name, enabled, options, key.line, key.column, str(wrong[0]) if wrong else "")
+        return Builtin(name, enabled, options, key.line, key.column, str(wrong[0]) if wrong else "", places)
 
     # -- the hooks
 

@@ -22,7 +22,7 @@ from billhook.config.nodes import Node
 from billhook.core import client_env
 from billhook.core.dialect_traits import MEANINGS
 from billhook.core.errors import UsageError
-from billhook.core.text import Finding
+from billhook.core.text import Finding, folded
 
 if TYPE_CHECKING:
     from billhook.config.referenced_files import KnownVariables
@@ -397,6 +397,10 @@ class Builtin(msgspec.Struct, frozen=True):
     line: int = 0
     column: int = 0
     broken: str = ""  # the mistake in its options: a built-in that blocks calls must not run without them
+    places: dict[str, tuple[int, int]] = {}  # line and column of its options, in small letters
+
+    def place_of(self, option: str) -> tuple[int, int]:
+        return self.places.get(folded(option), (self.line, self.column))
 
 
 class FileRead(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ import os
 import stat
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -177,7 +177,7 @@ def approval_of(declared: Declared, fp: Fingerprint, replaces: str = "") -> Appr
 
 def changes(old: Approval, declared: Declared, fp: Fingerprint) -> list[str]:
     """The difference between the approved state and the current one, as the lines of a unified diff."""
-    lines = _diff(_pretty(old.definition), _pretty(definition(declared)), "definition")
+    lines = list(_changed_keys(old.definition, definition(declared)))
     texts = _texts(fp)
     now = {mark.path: mark.sha256 for mark in fp.files}
     links = _links(fp)
@@ -217,8 +217,29 @@ def _lines(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def _pretty(value: dict[str, Any]) -> str:
-    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
+def _changed_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    """What differs between two definitions, about as it is written in a file: `- ask: "Push?"`."""
+    before, after = _fields(old), _fields(new)
+    for key in dict.fromkeys((*before, *after)):
+        if before.get(key, _ABSENT) != after.get(key, _ABSENT):
+            for sign, fields in (("-", before), ("+", after)):
+                if key in fields:
+                    yield f"{sign} {key}: {json.dumps(fields[key], sort_keys=True, ensure_ascii=False)}"
+
+
+_ABSENT = object()
+
+
+def _fields(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """A definition with the fields of its action, which is named by its verb."""
+    does = definition.get("does")
+    action = dict(does) if isinstance(does, dict) else {}
+    kind = action.pop("type", "action")
+    if kind == "say":
+        kind = action.pop("decision", kind)
+    text = action.pop("text", None)
+    more = {f"{kind}.{key}": value for key, value in action.items()}  # a hook has other keys of these names
+    return {str(kind): text, **more, **{key: value for key, value in definition.items() if key != "does"}}
 
 
 def _links(fp: Fingerprint) -> dict[str, str]:

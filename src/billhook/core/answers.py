@@ -111,6 +111,7 @@ _SENTENCES = {
     SkipReason.CONDITION_RAISED: "its condition raised {by}",
     SkipReason.DENIED: "`{by}` answered deny",
     SkipReason.STOPPED: "`{by}` answered stop",
+    SkipReason.NOT_TRUSTED: "not approved",
 }
 _ENDS = (SkipReason.DENIED, SkipReason.STOPPED)  # another hook ended the run: the log names it
 _OLDER = ((SkipReason.DENIED, "`{by}` said deny"), (SkipReason.STOPPED, "`{by}` said stop"))  # in older logs

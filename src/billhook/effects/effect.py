@@ -41,7 +41,7 @@ class Effect(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def shown(self) -> str:
         """The target as people read it."""
-        return self.target.replace(UNKNOWN, "…")
+        return self.target.replace(UNKNOWN, "<unknown>")
 
 
 class Command(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -61,7 +61,7 @@ class Work(msgspec.Struct):
             [each for each in kind if has_effect(each, names)] for kind in (self.modified, self.staged, self.untracked)
         )
         more = max(map(len, (self.modified, self.staged, self.untracked))) >= MOST_NAMES
-        why = self.why or ("the work has too many files" if more else "")
+        why = self.why or ("there are too many changes" if more else "")
         return Work(modified, staged, untracked, self.certain and not more, why)
 
     def doubt(self, error: BaseException) -> None:

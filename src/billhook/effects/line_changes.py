@@ -8,7 +8,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from billhook.effects.effect import UNKNOWN, Command, Effect
-from billhook.effects.families import git
+from billhook.effects.families import git, network
 from billhook.effects.outputs import DOWNLOADS, PACKERS, TEMPORARY, printf
 from billhook.effects.places import FileSystem, Overlay, base_of, has_pattern, inside, repository_above
 from billhook.effects.programs import Options
@@ -22,7 +22,6 @@ LARGEST_FILE: Final = 64 * 1024
 _DOWNLOAD_VALUES: Final = word_set("-o --output -O --output-document -P -d --dir")
 FETCHED: Final = Value(UNKNOWN, frozenset({"remote", "fetched"}))
 """What comes from a place that may be one's own: a bucket, a host, an archive."""
-_CURL_VALUES: Final = word_set("-o --output --output-dir -H --header -d --data -X -A -u -b -e")
 
 
 class LineFiles:
@@ -124,7 +123,7 @@ def _download(command: Command, printed: Value, run: Run) -> None:
 
 
 def _downloads(command: Command) -> Iterator[str]:
-    options = Options(command.args, _CURL_VALUES if command.name == "curl" else _DOWNLOAD_VALUES)
+    options = Options(command.args, word_set(network.CURL_VALUES) if command.name == "curl" else _DOWNLOAD_VALUES)
     named = options.values("-o", "--output", "-O", "--output-document")
     yield from named
     if not named and (command.name in ("wget", "aria2c", "axel") or options.has("-O", "--remote-name")):

@@ -21,7 +21,7 @@ _ROWS: Final = {
     "cd": "set-location sl chdir push-location pushd cd", "touch": "new-item ni",
     "echo": "write-output write-host write", "grep": "select-string sls findstr",
     "true": "invoke-command icm start-job add-type new-object set-variable", "shutdown": "stop-computer",
-    "reboot": "restart-computer", "kill": "stop-process spps kill", "pkill": "taskkill",
+    "reboot": "restart-computer", "kill": "stop-process spps kill", "pkill": "taskkill", "pgrep": "get-process gps",
     "systemctl stop": "stop-service spsv remove-service suspend-service", "systemctl enable": "new-service set-service",
     "crontab -e": "register-scheduledtask unregister-scheduledtask register-scheduledjob",
     "wipefs -a": "format-volume clear-disk initialize-disk remove-partition",
@@ -72,11 +72,11 @@ def translated(text: str) -> list[tuple[str, str]]:
     """Each statement as written, with the line for a shell that does the same."""
     for pattern, cmdlet in _CALLS:
         text = re.sub(pattern, cmdlet, text, flags=re.IGNORECASE)
-    frames = [_Block(text, 0)]
+    frames = [_StatementList(text, 0)]
     for token in _TOKEN.finditer(text):
         kind, frame = str(token.lastgroup), frames[-1]
         if kind == "open" and len(frames) < _MOST_OPEN:
-            frames.append(_Block(text, token.end()))
+            frames.append(_StatementList(text, token.end()))
         elif kind == "close" and len(frames) > 1:
             frames.pop().close(token[0], token.start(), frames[-1])
         else:
@@ -87,7 +87,7 @@ def translated(text: str) -> list[tuple[str, str]]:
     return frames[0].statements
 
 
-class _Block:
+class _StatementList:
     """One list of statements: the whole text, or what is inside of parentheses or a block."""
 
     def __init__(self, source: str, begin: int) -> None:
@@ -123,7 +123,7 @@ class _Block:
         self.statements += self.later
         self.begin, self.stages, self.later = at, [], []
 
-    def close(self, sign: str, at: int, outer: "_Block") -> None:
+    def close(self, sign: str, at: int, outer: "_StatementList") -> None:
         """The end of parentheses, whose value is a word of the statement around them, or of a block."""
         self.end(at)
         if sign == ")":

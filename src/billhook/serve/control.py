@@ -23,7 +23,7 @@ import msgspec
 
 from billhook.core.errors import BillhookError, UsageError
 from billhook.serve import protocol, telemetry
-from billhook.serve.protocol import DaemonStatus
+from billhook.serve.protocol import DaemonStatus, PageLink
 from billhook.store.files import (
     LockedError,
     LockFile,
@@ -55,6 +55,28 @@ class SilentError(BillhookError):
 
 def ask(root: Path, seconds: float = ANSWERS) -> DaemonStatus | None:
     """The daemon's status; None if no daemon is running. Raises SilentError if it does not answer."""
+    reply = _requested(root, protocol.ABOUT, seconds)
+    try:
+        return None if reply is None else msgspec.json.decode(protocol.read_about(reply), type=DaemonStatus)
+    except (protocol.BadRequestError, msgspec.MsgspecError):
+        return None  # it has just ended, or is not a billhook daemon
+
+
+def page_link(root: Path) -> PageLink:
+    """A link to the page, from a daemon that is running. Raises UsageError, SilentError."""
+    reply = _requested(root, protocol.PAGE, BEGINS)
+    hint = "`billhook daemon stop` stops the daemon; then try again"
+    try:
+        link = msgspec.json.decode(protocol.read_about(reply or b""), type=PageLink)
+    except (protocol.BadRequestError, msgspec.MsgspecError):
+        raise UsageError("the daemon has no page: it is another version of billhook", hint=hint) from None
+    if link.problem:
+        raise UsageError(link.problem, hint=link.hint)
+    return link
+
+
+def _requested(root: Path, request: bytes, seconds: float) -> bytes | None:
+    """The reply to a request that is not an event; None if no daemon is running. Raises SilentError."""
     folder = checked(folder_of(root))
     try:
         connection = connect(folder, seconds)
@@ -65,13 +87,12 @@ def ask(root: Path, seconds: float = ANSWERS) -> DaemonStatus | None:
     with connection:
         pid = peer_of(connection)
         try:
-            connection.sendall(protocol.ABOUT)
-            reply = b"".join(iter(lambda: connection.recv(1 << 16), b""))
-            return msgspec.json.decode(protocol.read_about(reply), type=DaemonStatus)
+            connection.sendall(request)
+            return b"".join(iter(lambda: connection.recv(1 << 16), b""))
         except TimeoutError:
             raise SilentError(folder, pid or holder(folder)) from None
-        except (OSError, protocol.BadRequestError, msgspec.MsgspecError):
-            return None  # it has just ended, or is not a billhook daemon
+        except OSError:
+            return None  # it has just ended
 
 
 def start(

@@ -14,17 +14,19 @@ from contextlib import contextmanager, suppress
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
 import billhook
 from billhook.core.errors import BillhookError, UsageError
+from billhook.core.text import install_command
 from billhook.runners import process_tree, warm, worker
 from billhook.runners.process_tree import MARKER, Tree, adopt_orphans, forget_markers
 from billhook.serve import control
 from billhook.serve.control import AlreadyError, DaemonOptions
 from billhook.serve.engine_pool import EnginePool
-from billhook.serve.protocol import DaemonStatus, memory_in_use
+from billhook.serve.protocol import DaemonStatus, PageLink, memory_in_use
 from billhook.serve.socket import Server, stamp
 from billhook.serve.telemetry import Telemetry, settings
 from billhook.store.files import StoreError, log_folder
@@ -54,7 +56,7 @@ class Daemon:
         self.options = options
         self.idle = options.idle_exit
         self.served = EnginePool()
-        self.server = Server(self.served.begin, about=self._about, changed=self._changed)
+        self.server = Server(self.served.begin, about=self._about, page=self._page, changed=self._changed)
         self.http: Http | None = None
         self.heads = HeadExports()
         self.telemetry = Telemetry(os.environ)
@@ -104,8 +106,6 @@ class Daemon:
         try:
             from billhook.serve.http import serve
         except ImportError as error:
-            from billhook.core.text import install_command
-
             raise UsageError(f"HTTP needs the extra `serve`: {error}", hint=install_command("serve")) from None
         try:
             host, port = control.address(self.options.http)
@@ -228,7 +228,7 @@ class Daemon:
                 self.leave("billhook or its interpreter has changed")
             process_tree.sweep()
             warm.PARENTS.tidy(time.monotonic())
-            if self._busy:
+            if self._busy or (self.http is not None and self.http.app.page.live.busy):
                 self.server.touched = loop.time()
             elif _RESTS < self._idle_for() < _RESTS + 2 * _LOOKED:
                 worker.close()
@@ -255,6 +255,22 @@ class Daemon:
     def _changed(self, file: str) -> None:
         is_socket = file == self._path
         self.leave("its folder was moved, or its socket was removed" if is_socket else "billhook has changed")
+
+    async def _page(self) -> bytes:
+        """A link to the page. Without --http, the daemon listens for it on a free port from now on."""
+        try:
+            if self.http is None:
+                from billhook.serve.http import serve
+
+                self.http = await serve(self.served, "127.0.0.1", 0, self.folder)
+            name = urlsplit(self.http.url)
+            host = "127.0.0.1" if name.hostname in ("0.0.0.0", "::") else name.netloc.rpartition(":")[0]
+            link = PageLink(f"http://{host}:{name.port}/ui/#code={self.http.app.page.login.code()}")
+        except ImportError as error:
+            link = PageLink(problem=f"the page needs the extra `serve`: {error}", hint=install_command("serve"))
+        except BillhookError as error:
+            link = PageLink(problem=error.message, hint=error.hint or "")
+        return msgspec.json.encode(link)
 
     def _about(self) -> bytes:
         busy = self._busy

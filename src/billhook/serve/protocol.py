@@ -41,11 +41,20 @@ def memory_in_use() -> int:
         return most if sys.platform == "darwin" else 0
 
 
+class PageLink(msgspec.Struct, frozen=True):
+    """The answer to a request for a link to the page."""
+
+    url: str = ""  # with a code that works once
+    problem: str = ""  # why there is no page
+    hint: str = ""
+
+
 # The messages between client and daemon.
 
 MAGIC: Final = b"bh\x00\x01"
 HEAD: Final = len(MAGIC) + 4
 ABOUT: Final = b"bh\x00?\x00\x00\x00\x00"  # a whole status request: no call begins with these bytes
+PAGE: Final = b"bh\x00u\x00\x00\x00\x00"  # a whole request for a link to the page
 LARGEST: Final = 1 << 26  # bytes of a request
 MOST_ARGUMENTS: Final = 64
 MOST_VARIABLES: Final = 8192

@@ -19,6 +19,7 @@ SLOWEST: Final = 30.0  # seconds for a caller to send its request
 Begin = Callable[[protocol.CallerRequest], HookResponse | Coroutine[Any, Any, HookResponse]]
 """The answer to a request, or a coroutine that returns it. Neither raises."""
 
+Page = Callable[[], Coroutine[Any, Any, bytes]]
 _SOON: Final = 0.01
 _PAUSE: Final = 0.1
 _EARLIER: Final = 32  # earlier callers whose sockets are read once more before a new one
@@ -61,9 +62,12 @@ class Server:
     arrives, and the answer fits into the socket's buffer.
     """
 
-    def __init__(self, begin: Begin, *, about: Callable[[], bytes], changed: Callable[[str], None]) -> None:
-        """`about` returns the daemon's status as JSON; `changed` is called when one of `files` has changed."""
-        self.begin, self.about, self.changed = begin, about, changed
+    def __init__(
+        self, begin: Begin, *, about: Callable[[], bytes], page: Page | None = None, changed: Callable[[str], None]
+    ) -> None:
+        """`about` returns the daemon's status as JSON, `page` a link to the page; `changed` is called when one of
+        `files` has changed."""
+        self.begin, self.about, self.page, self.changed = begin, about, page, changed
         self.files: dict[str, tuple[int, ...]] = {}  # files that must not change while requests are accepted
         self.leaving = ""  # why no more requests are accepted
         self.room = memoryview(bytearray(_CHUNK))
@@ -204,6 +208,11 @@ class Connection:
             if len(data) == len(protocol.ABOUT):
                 self._finish(protocol.about(self.server.about()))
             return
+        if self.server.page is not None and protocol.PAGE.startswith(data):
+            if len(data) == len(protocol.PAGE):
+                self._still()
+                self.task = self.server.loop.create_task(self._serve_page(self.server.page))
+            return
         if self._wanted < 0:
             size = protocol.length(bytes(data[: protocol.HEAD]))  # a wrong head is rejected at once
             if len(data) < protocol.HEAD:
@@ -254,6 +263,11 @@ class Connection:
         heard = await rest
         self.task = None
         self._finish(protocol.answer(heard.code, heard.stdout, heard.all_of_stderr))
+
+    async def _serve_page(self, page: Page) -> None:
+        link = await page()
+        self.task = None
+        self._finish(protocol.about(link))
 
     def _finish(self, frame: bytes) -> None:
         self._unsent = memoryview(frame)

@@ -149,6 +149,8 @@ def _why_not(word: str, row: Row | None, record: Record, event: Event | None) ->
     state = str(row.get("why") or "") if row.get("state") != "runs" else ""
     detail = _mismatch(word, row, record, event)
     texts = filter(None, (detail, state))
+    if word == SkipReason.NOT_TRUSTED and state:
+        return state  # it has that word, and what to do
     return "; ".join(texts) if detail else f"{word}: {state}".removesuffix(": ")
 
 
@@ -653,7 +655,8 @@ _KINDS: Final = {"deny": "denied", "stop": "denied", "ask": "asked", "defer": "a
 def _kind(then: str, now: str) -> str:
     """The kind of a difference. A user who was asked could refuse: an ask that becomes a deny is no new deny."""
     kind = _KINDS.get(now, "allowed")
-    return "denied instead" if kind == "denied" and _KINDS.get(then) == "asked" else kind
+    instead = {kind, _KINDS.get(then)} == {"denied", "asked"}
+    return f"{kind} instead" if instead else kind
 
 
 class Examples(msgspec.Struct):

@@ -1,8 +1,9 @@
 """Run test cases with the real engine in a scratch copy of a project, and judge their verdicts.
 
-Hooks that run code need an approval, as everywhere. Hooks that call a URL don't run. Rules with fixed answers need no
-approval here: they change nothing. The copy has its own home folder and state, and is made once. Each worker has a copy
-of that copy, and restores it after a case that changed something.
+Hooks that run code need an approval, as everywhere, and reach no network, if the system can cut them off. Hooks that
+call a URL don't run. Rules with fixed answers need no approval here: they change nothing. The copy has its own home
+folder and state, and is made once. Each worker has a copy of that copy, and restores it after a case that changed
+something.
 """
 
 import functools
@@ -55,6 +56,7 @@ from billhook.effects.conditions import cell_of
 from billhook.effects.gitstate import UnreadableError
 from billhook.effects.rules import Rule
 from billhook.engine.plan import Plan
+from billhook.testing import network
 from billhook.testing.expectations import deciders, differences, forms, outcome_of
 
 if TYPE_CHECKING:
@@ -383,28 +385,60 @@ def in_workers(
     results: list[R] = []
     with scratch_folder() as folder, ExitStack() as stack:
         copy_original(suite.original, folder / "original")
-        if workers < 2:
+        if workers < 2 and not _works_apart(suite):
             runner = make_runner(suite, folder)
             stack.enter_context(runner.scratch.entered())
             done: Iterator[R] = map(functools.partial(work, runner), pieces)
         else:
-            done = stack.enter_context(_pool(workers, suite, folder)).map(functools.partial(_in_worker, work), pieces)
+            done = stack.enter_context(_pool(max(workers, 1), suite, folder)).map(
+                functools.partial(_in_worker, work), pieces
+            )
         for result in done:
             results.append(result)
             tick(len(results), len(pieces))
     return results
 
 
+def network_left(suite: Suite) -> str:
+    """Why programs of hooks reach the network in these tests; empty if they don't, or if no hook runs one."""
+    return network.refusal() if any(runs_code(one.declared) for one in suite.real.entries) else ""
+
+
+def _works_apart(suite: Suite) -> bool:
+    """Whether worker processes without network are needed: hooks run programs, and the system can cut them off."""
+    return any(runs_code(one.declared) for one in suite.real.entries) and not network.refusal()
+
+
+@contextmanager
+def case_judge(suite: Suite, folder: Path) -> Iterator[Callable[[Case], CaseResult]]:
+    """Judges single cases as `run_cases` does: in a worker process, if hooks run programs."""
+    with ExitStack() as stack:
+        if _works_apart(suite):
+            copy_original(suite.original, folder / "original")
+            pool = stack.enter_context(_pool(1, suite, folder))
+            yield lambda case: pool.submit(_in_worker, CaseRunner.judge, case).result()
+        else:
+            runner = make_runner(suite, folder)
+            yield lambda case: _judge_entered(runner, case)
+
+
+def _judge_entered(runner: "CaseRunner", case: Case) -> CaseResult:
+    with runner.scratch.entered():
+        return runner.judge(case)
+
+
 def _pool(workers: int, suite: Suite, folder: Path) -> "ProcessPoolExecutor":
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
-    return ProcessPoolExecutor(workers, get_context("fork"), _begin, (suite, folder))
+    return ProcessPoolExecutor(workers, get_context("fork"), _begin, (suite, folder, _works_apart(suite)))
 
 
-def _begin(suite: Suite, folder: Path) -> None:
+def _begin(suite: Suite, folder: Path, apart: bool) -> None:
     """Set up a worker process. Its folder is removed with the others."""
     global _runner  # noqa: PLW0603 (a worker process has one)
+    if apart:
+        network.cut_off()
     _runner = make_runner(suite, folder, str(os.getpid()))
     _worker.enter_context(_runner.scratch.entered())
 
@@ -519,7 +553,7 @@ class CaseRunner:
         waiting = [one.hook for one in verdict.outcomes if one.error == NOT_APPROVED]
         silent = [one.hook for one in verdict.outcomes if one.error == _NO_NETWORK]  # their answers are unknown
         status: CaseStatus = "not approved" if waiting else "passed"
-        if problems and not waiting:
+        if not waiting and (problems or (outcome_of(told) == "none" and _may_answer(silent, config))):
             status = "skipped" if silent else "failed"
         notes = [f"`{name}` is {NOT_APPROVED}" for name in waiting]
         notes += [f"`{name}` did not run: {_NO_NETWORK}" for name in silent]
@@ -618,6 +652,12 @@ def as_shown(verdict: Verdict, agent: str) -> tuple[Verdict, list[str]]:
     told = replace(fold(verdict.about, [Outcome(agent, answer=answer)]), raw_outcomes=verdict.raw_outcomes)
     held = ["context is held for a later event"] if written.held else []
     return told, [f"{agent}: {one}" for one in (*written.lost, *held)]
+
+
+def _may_answer(names: Iterable[str], config: Config) -> bool:
+    """Whether one of these hooks could decide something if it ran."""
+    deciding = {one.shown for one in config.entries if not (one.declared.background or one.declared.shadow)}
+    return not deciding.isdisjoint(names)
 
 
 def _ran_code(verdict: Verdict, config: Config) -> bool:

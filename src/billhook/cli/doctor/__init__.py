@@ -59,7 +59,7 @@ def examined(host: Agent, project: str, root: Path, daemon: checks.DaemonState, 
 
 
 # The screen of `billhook doctor`:
-_WORDS: Final = {"unknown": "?"}
+_WORDS: Final = {"unknown": "note"}  # on the screen, both are worth knowing
 
 
 def screen(project: str, general: Sequence[checks.DoctorFinding], reports: Sequence[AgentReport]) -> Iterator[str]:
@@ -133,9 +133,10 @@ def as_data(project: str, general: Sequence[checks.DoctorFinding], reports: Sequ
 
 
 # `billhook doctor`:
-def _readable(field: str) -> list[str]:
-    """The names or titles of the agents whose transcripts can be read."""
-    return [getattr(host, field) for host in AGENTS.values() if host.transcripts and host.names_calls]
+def _listed(word: str, field: str = "title") -> str:
+    """The titles or names of the agents whose transcripts can be read: `a, b and c`."""
+    *others, last = [getattr(host, field) for host in AGENTS.values() if host.transcripts]
+    return f"{', '.join(others)} {word} {last}"
 
 
 _HELP = f"""Check whether agents call billhook in this folder, and if not, why.
@@ -146,8 +147,8 @@ Each problem comes with a fix. Nothing is changed.
 With --canary, billhook starts the agent in this folder, without a model, with a unique prompt. If that prompt appears
 in the event log, the agent calls billhook.
 
-With --coverage, billhook counts the tool calls in the transcripts of {" and ".join(_readable("title"))}, and those
-that are missing in the event log.
+With --coverage, billhook counts the tool calls in the transcripts of {_listed("and")}, and
+those that are missing in the event log.
 """
 
 
@@ -241,14 +242,14 @@ class _DoctorScope:
     def show_coverage(self, as_json: bool, since: str) -> int:
         from billhook.cli.doctor.proof import coverage_data, coverage_lines
 
-        hosts = [host for host in self.hosts if host.transcripts and host.names_calls]
+        hosts = [host for host in self.hosts if host.transcripts]
         if not hosts and self.asked:
-            titles, names = " and ".join(_readable("title")), " or ".join(_readable("name"))
-            raise UsageError(f"only the transcripts of {titles} can be read", hint=f"name {names}")
+            hint = f"name {_listed('or', 'name')}"
+            raise UsageError(f"only the transcripts of {_listed('and')} can be read", hint=hint)
         found = [self._coverage(host, since) for host in hosts]
         well, agents = all(one.well for one in found), [coverage_data(one) for one in found]
         texts = "\n\n".join("\n".join(coverage_lines(one)) for one in found)
-        lines = [texts or f"neither {' nor '.join(_readable('title'))} was found here"]
+        lines = [texts or f"none of {_listed('and')} was found here"]
         report(as_json, lines, {"project": self.project, "ok": well, "since": since or None, "agents": agents})
         return 0 if well else 1
 

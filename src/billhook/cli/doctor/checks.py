@@ -181,7 +181,8 @@ def entry_findings(files: SettingsPair, others: list[InstalledEntries], *, asked
     for one in (*files.installed, *others):
         through = "" if one.host is host else f" (installed for {one.host.title}; {host.title} also reads this file)"
         missing = "; allows everything if billhook is missing" if one.if_missing == "allow" else ""
-        text = f"{one.path}: {counted(len(one.events), 'event')}{through}{missing}"
+        own = {entry.event for entry in one.entries}
+        text = f"{one.path}: {counted(len(own), 'event')}{through}{missing}"
         yield DoctorFinding("ok", "installed", text)
         for call in dict.fromkeys(one.calls()):
             if call.dialect != one.host.name:

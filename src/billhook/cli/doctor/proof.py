@@ -202,17 +202,19 @@ class _Came(NamedTuple):
     kind: Kind
     session: str
     when: float
+    keys: tuple[str, ...]  # all keys under which it is kept
 
 
 class LoggedCalls:
-    """The calls in the logs of some projects, read once. Only ids are kept, to save memory."""
+    """The calls in the logs of some projects, read once. Only ids are kept, to save memory; of agents whose events have
+    no ids, the tools and hashes of the inputs."""
 
-    def __init__(self, root: Path, host: str) -> None:
-        self._root = root
-        self._as = {host, f"http:{host}", *_ALSO.get(host, ())}  # the agent's names in the log
+    def __init__(self, root: Path, host: Agent) -> None:
+        self._root, self._host = root, host
+        self._as = {host.name, f"http:{host.name}", *_ALSO.get(host.name, ())}  # the agent's names in the log
         self.projects: set[str] = set()  # projects whose logs were read
         self._came: dict[str, list[_Came]] = {}
-        """Logged calls by id. Local models use the same ids again and again."""
+        """Logged calls by key. Local models use the same ids again and again."""
         self.sessions: set[str] = set()
         self.asking: set[str] = set()  # sessions and subagents with a PreToolUse
         self.first = ""  # the oldest record of this agent
@@ -231,22 +233,63 @@ class LoggedCalls:
         self.sessions.add(record.session_id)
         if record.event in _BEFORE:
             self.asking.update(filter(None, (record.session_id, record.agent_id)))
-        if record.event in _AROUND and record.tool_use_id:
-            came = self._came.setdefault(record.tool_use_id, [])
-            kind: Kind = "judged" if record.judged else "unjudged"
-            if record.event not in _BEFORE:
-                kind = "afterwards"
-            if record.event in _BEFORE or not any(one.session == record.session_id for one in came):
-                came.append(_Came(kind, record.session_id, moment(record.time)))
+        if record.event in _AROUND:
+            self._add_call(record)
 
-    def taken(self, call: TranscriptCall) -> Kind | None:
+    def _add_call(self, record: Record) -> None:
+        kind: Kind = "judged" if record.judged else "unjudged"
+        if record.event not in _BEFORE:
+            kind = "afterwards"
+        keys = self._keys_of(record)
+        for key in keys:
+            came = self._came.setdefault(key, [])
+            if record.event in _BEFORE or not any(one.session == record.session_id for one in came):
+                came.append(_Came(kind, record.session_id, moment(record.time), keys))
+
+    def _keys_of(self, record: Record) -> tuple[str, ...]:
+        if self._host.names_calls:
+            return (record.tool_use_id,) if record.tool_use_id else ()
+        if record.input is None or record.redacted:  # the transcript has another input
+            return (f"{record.tool} {'redacted' if record.redacted else 'unrecorded'}",)
+        given = [one for one in (record.input, record.rewritten_input) if one is not None]
+        return tuple(dict.fromkeys(_key(record.tool or "", one) for one in given))
+
+    def taken(self, past: PastCall) -> Kind | None:
         """How a call is logged; None: it is not. Each record counts for one call."""
-        came, when = self._came.get(call.id, []), moment(call.time)
-        for one in came:
-            if one.session == call.session and one.when >= when - _CLOCKS:
-                came.remove(one)
-                return one.kind
+        for key in self._keys_in_transcript(past):
+            for one in self._came.get(key, []):
+                if self._is_of(one, past.call):
+                    self._take(one)
+                    return one.kind
         return None
+
+    def _keys_in_transcript(self, past: PastCall) -> tuple[str, ...]:
+        if self._host.names_calls:
+            return (past.call.id,)
+        tool, given = past.as_hooks_get_it(self._host)
+        secret = (f"{tool} redacted",) if f"{tool} redacted" in self._came and _has_secret(given) else ()
+        return (_key(tool, given), *secret, f"{tool} unrecorded")
+
+    def _is_of(self, one: _Came, call: TranscriptCall) -> bool:
+        if self._host.names_calls:
+            return one.session == call.session and one.when >= moment(call.time) - _CLOCKS
+        return one.session in (call.session, call.agent)  # the transcript has the time after the call
+
+    def _take(self, one: _Came) -> None:
+        for key in one.keys:
+            if one in self._came[key]:
+                self._came[key].remove(one)
+
+
+def _key(tool: str, given: Any) -> str:
+    """The key of a call without an id."""
+    return f"{tool} {hash(msgspec.json.encode(given, order='deterministic'))}"
+
+
+def _has_secret(given: Any) -> bool:
+    from billhook.store.redaction import Redactor
+
+    return Redactor().redacted(given).texts > 0
 
 
 def moment(text: str) -> float:
@@ -338,7 +381,7 @@ def compared(
 
 class _Comparison:
     def __init__(self, host: Agent, project: str, root: Path) -> None:
-        self.seen = LoggedCalls(root, host.name)
+        self.seen = LoggedCalls(root, host)
         self.seen.read(project)
         self.result = Coverage(host=host)
         self._project = project
@@ -357,7 +400,7 @@ class _Comparison:
         if elsewhere != self._project and len(self.seen.projects) < _MOST_LOGS:
             self.seen.read(elsewhere)  # a session that changed the project is logged there, too
         self.result.calls += not again
-        came: str = self.seen.taken(call) or {"refused": "not_run", "open": "open"}.get(one.came, "")
+        came: str = self.seen.taken(one) or {"refused": "not_run", "open": "open"}.get(one.came, "")
         if came and not (again and came in ("not_run", "open")):
             setattr(self.result, came, getattr(self.result, came) + 1)
             self._unseen.pop(one.key, None)

@@ -1,8 +1,10 @@
 """`billhook events verify`, `export` and `save`: whether the log was changed, its raw lines, one event again."""
 
+import os
+import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,11 +17,14 @@ from billhook.cli.options import flag, loaded, option, usage
 from billhook.cli.screen import filled, hint, note, picked, report, shown_path, table_width, with_shown_paths
 from billhook.config import edit_yaml
 from billhook.config.cases import EXPECTED
+from billhook.config.cases import event_of as case_event
+from billhook.config.config import Config
 from billhook.core import tools
 from billhook.core.errors import BillhookError, UsageError
-from billhook.core.events import EVENTS
+from billhook.core.events import EVENTS, parse
 from billhook.core.strictjson import dumps
 from billhook.core.text import counted, visible
+from billhook.effects.conditions import cell_of
 from billhook.store.files import StoreError
 from billhook.store.log import Record
 from billhook.store.log.verify import Head, Verified, export, export_head, exported, exported_head, verify
@@ -124,13 +129,11 @@ def _summary(found: Verified, expected: Head | None, target: str) -> Iterator[st
         yield f"{counted(found.torn, 'incomplete line')} of crashed processes; noted at the time, and no record is lost"
     yield f"head {found.head}"
     if expected is None:
-        remedy = "set `export_head_to` (docs/event-log.md), or store the output of `billhook events verify --head`"
+        remedy = "to detect that, store this head elsewhere (`billhook events verify --head`), or set `export_head_to`"
         if target:
-            remedy = "the daemon exports one while it is running, and `billhook events verify --head` does so now"
-        where = f" to {shown_path(target)}" if target else ""
-        risk = "the end could be cut off, or the whole log rewritten, without notice"
-        text = f"no head was exported{where} yet, so {risk}"
-        yield from filled(f"{text}: {remedy}", 0, table_width())
+            remedy = f"the daemon stores the head in {shown_path(target)}; `billhook events verify --head` does so now"
+        text = "nothing outside of this log shows whether its end was cut off, or all of it rewritten"
+        yield from filled(f"{text}; {remedy}", 0, table_width())
     else:
         yield f"the log contains the head that was exported at record {expected.seq}"
 
@@ -188,7 +191,8 @@ Exit code: 0 done, 2 usage, or no such record.""")
 def save_verb(id_: str, as_test: bool, name: str | None, file: str | None, as_json: bool) -> int:
     """Print a recorded event as a `billhook fire` command, or as a test case.
 
-    Secrets stay redacted. If one was removed from this event, the decision may differ, and a note reports that.
+    Secrets stay redacted. If one was removed from this event, the decision may differ, and a note reports that. A test
+    case has paths that are valid elsewhere, relative or with ~, if hooks judge it the same.
     """
     record = _record(id_)
     payload, notes = _payload(record)
@@ -253,7 +257,7 @@ def command_of(payload: dict[str, Any]) -> str:
 def case_of(record: Record, payload: dict[str, Any], name: str = "") -> dict[str, Any]:
     """A test case that expects the recorded decision. Decisions of the agent itself are not in the log."""
     case: dict[str, Any] = {"name": name} if name else {}
-    case |= _call(record, payload)
+    case |= _portable(_call(record, payload), record)
     word = judged_then(record).word
     case["expect"] = word if word in EXPECTED else "none"
     by = next(iter(decided_by(record)), "")
@@ -264,8 +268,53 @@ def _call(record: Record, payload: dict[str, Any]) -> dict[str, Any]:
     key, field = _SHORT.get(record.tool or "", ("", ""))
     given = record.input if isinstance(record.input, dict) else {}
     if record.event == "PreToolUse" and key and isinstance(given.get(field), str):
-        text = given[field] if key == "bash" else tools.path_of(record.tool or "", given) or given[field]
-        return {key: str(text).removeprefix(f"{record.cwd}/")}
+        return {key: str(given[field] if key == "bash" else tools.path_of(record.tool or "", given) or given[field])}
     if record.event == "UserPromptSubmit" and isinstance(given.get("prompt"), str):
         return {"prompt": given["prompt"]}
     return {"event": {field: value for field, value in payload.items() if field not in _OF_RUN}}
+
+
+_BEFORE_PATH: Final = r"""(?<![^\s"'`=:,;|&<>()])"""
+_BEFORE_HOME: Final = r"(?<![^\s<>])"  # elsewhere, a shell does not expand `~`
+_AFTER_PATH: Final = r"""(?![^\s"'`=:,;|&<>()/])"""
+
+
+def _portable(call: dict[str, Any], record: Record) -> dict[str, Any]:
+    """The call with paths below the project relative, and those below the home folder with `~`, as far as today's
+    hooks judge it the same. Tests run in the project's folder, whose path differs in other checkouts."""
+    from billhook.config.loader import load_for_cwd
+
+    config, home = load_for_cwd(record.cwd), os.path.expanduser("~")
+    project = re.compile(f"{_BEFORE_PATH}{re.escape(config.project)}(?:(/)(?=[\\w.])|/?{_AFTER_PATH})")
+    own = re.compile(f"{_BEFORE_HOME}{re.escape(home)}{_AFTER_PATH}")
+    relative = _replaced(call, lambda text: project.sub(lambda found: "" if found[1] else ".", text))
+    short = _replaced(relative, lambda text: own.sub("~", text))
+    wanted = _judgement(call, record.cwd, config)
+    same = (one for one in (short, relative) if _judgement(one, config.project, config) == wanted)
+    return next(same, call)
+
+
+def _replaced(value: Any, change: Callable[[str], str]) -> Any:
+    """A value with every string in it changed."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list):
+        return [_replaced(one, change) for one in value]
+    return {key: _replaced(one, change) for key, one in value.items()} if isinstance(value, dict) else value
+
+
+def _judgement(call: dict[str, Any], cwd: str, config: Config) -> Any:
+    """What is known about the hooks and permission rules for this call, without running anything."""
+    from billhook.config.explain import explain
+    from billhook.testing.runner import permission_of
+
+    base = {"session_id": "saved", "transcript_path": "", "cwd": cwd}
+    try:
+        event = parse({**base, **case_event(call)})
+    except BillhookError:
+        return None
+    found = explain(config, event)
+    hooks = [(one.row.name, one.runs, one.answer and one.answer.decision) for one in found.hooks]
+    others = [one.row.name for one in found.others]
+    effects = [cell_of(one) for one in getattr(event, "effects", ())]
+    return hooks, others, found.outlook, effects, permission_of(event, config)

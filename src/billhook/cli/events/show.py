@@ -13,6 +13,7 @@ from billhook.cli import screen, times
 from billhook.cli.events import EventRow, Printer, Table, about, format_options, query, told, turn, word
 from billhook.cli.options import option, usage
 from billhook.core import strictjson
+from billhook.core.answers import Skipped
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, flat, visible
 from billhook.store.files import StoreError, opened
@@ -70,7 +71,7 @@ def _screen(records: list[Record], sought: str, printer: Printer) -> Iterator[st
         yield from table.lines(row)
         found = list(hits(row.record, sought))
         for place, text in found[:_MOST_HITS]:
-            shown = f"{screen.cut(place, 40)}: "
+            shown = f"{screen.cut(re.sub('^not_asked', 'skipped', place), 40)}: "
             yield " " * _INDENT + click.style(shown, dim=True) + marked(text, sought, screen.cells(shown))
         if len(found) > _MOST_HITS:
             yield f"{' ' * _INDENT}and {len(found) - _MOST_HITS} more: billhook events show {row.record.seq}"
@@ -264,7 +265,7 @@ def _facts(record: Record, entry: LogEntry, names: query.SessionNames) -> Iterat
 def _hooks(record: Record) -> Iterator[str]:
     ran = [one for one in record.outcomes if one.status != "skipped"]
     skipped = {one.hook: one.error or "skipped" for one in record.outcomes if one.status == "skipped"}
-    skipped |= record.not_asked
+    skipped |= {name: str(Skipped.from_recorded(why) or why) for name, why in record.not_asked.items()}
     column = min(32, screen.name_column([one.hook for one in ran] + list(skipped)))
     yield from ("", click.style("hooks that ran", bold=True)) if ran else ()
     for one in ran:

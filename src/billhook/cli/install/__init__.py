@@ -23,7 +23,7 @@ from billhook.config.edit_json import measured
 from billhook.config.loader import load_config
 from billhook.config.notices import acknowledge, missing
 from billhook.config.trust import approve_entry, record_trust
-from billhook.core import client_env
+from billhook.core import client_env, strictjson
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import counted, suggest, visible
 from billhook.store.files import state_root
@@ -122,6 +122,29 @@ def _lines(change: plan.InstallChange, dry: bool) -> Iterator[str]:
         yield "  nothing was written (--dry-run)"
 
 
+def _shown(change: plan.InstallChange, dry: bool) -> Iterator[str]:
+    """The diff. For a file that has nothing else, one of its entries is enough: all of them are alike."""
+    settings, *others = change.files
+    sample = [] if dry else list(_sample(settings, change.target.host))
+    yield from sample or diff(settings)
+    for one in others:
+        yield from diff(one)
+
+
+def _sample(change: plan.FileChange, host: Agent) -> Iterator[str]:
+    """One entry of a file that is new, or goes with them; nothing for other files, and for formats other than JSON."""
+    if change.before is not None and change.after is not None:
+        return
+    with suppress(BillhookError):
+        document = measured((change.before or change.after or b"").decode("utf-8", "replace"))
+        checks = host.spellings.get("PreToolUse")  # the entry that says most
+        for one in sorted(ours(document, host), key=lambda one: one.event != checks)[:1]:
+            what = "new" if change.before is None else "removed"
+            yield f"{visible(shown_path(change.path))} ({what}), the entry for {one.event}:"
+            yield click.style(f"  {visible(strictjson.dumps(one.entry))}", fg="green" if what == "new" else "red")
+            yield ""
+
+
 def diff(change: plan.FileChange) -> Iterator[str]:
     """A unified diff, as `diff -u` and git print it."""
     name = visible(shown_path(change.path))
@@ -188,8 +211,8 @@ def verb(
 ) -> int:
     """Add billhook to an agent's settings.
 
-    Shows the diff, keeps a backup of the file, and can be repeated. Comments, order and layout stay. `billhook
-    uninstall` restores the file byte for byte.
+    Shows the diff (one entry if the file is new), keeps a backup of the file, and can be repeated. Comments, order and
+    layout stay. `billhook uninstall` restores the file byte for byte.
 
     --user writes the absolute path of billhook-hook into your own settings. --project writes settings that are
     committed and shared; on a machine without billhook, they deny calls and show how to install it.
@@ -220,9 +243,9 @@ class _InstallRequest(msgspec.Struct, kw_only=True):
     done: list[plan.InstallChange] = []
 
     def make(self, change: plan.InstallChange) -> bool:
-        """Show the diff, make the change unless this is a dry run, and report it."""
+        """Show the change, make it unless this is a dry run, and report it."""
         if not self.as_json and change.state not in ("already", "absent"):
-            for line in (line for one in change.files for line in diff(one)):
+            for line in _shown(change, self.dry):
                 say(line, whole=True)
         if not self.dry:
             plan.carry_out(change)

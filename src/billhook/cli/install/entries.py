@@ -48,9 +48,7 @@ GET_BILLHOOK: Final = "in a checkout of billhook: uv tool install ."  # it is no
 MISSING_HERE: Final = (
     f"billhook guards this project, and is not installed here. Install it ({GET_BILLHOOK}), and try again."
 )
-MISSING_THERE: Final = (
-    f"billhook is gone from where it was installed. Install it again ({GET_BILLHOOK} && billhook install {{}})."
-)
+MISSING_THERE: Final = f"billhook is not installed at {{}}. Install it again ({GET_BILLHOOK} && billhook install {{}})."
 NOT_RUNNING: Final = "billhook is not installed here, so its hooks do not run."  # the same in every version
 UNGUARDED: Final = f"{NOT_RUNNING} Install it: {GET_BILLHOOK}"
 
@@ -127,7 +125,7 @@ def _without(host: Agent, event: str, options: EntryOptions) -> str:
         return f"{{ {stdout}echo {shlex.quote(UNGUARDED)} >&2; exit 0; }}"
     if options.if_missing == "allow" or not is_refused(host, event):
         return "exit 0"
-    reason = MISSING_HERE if options.scope == "project" else MISSING_THERE.format(host.name)
+    reason = MISSING_HERE if options.scope == "project" else MISSING_THERE.format(options.program, host.name)
     refusal = host.refusal(options.scope, whole(event))
     answer = refusal.output(reason)
     stdout = f"echo {shlex.quote(json.dumps(answer, ensure_ascii=False))}; " if answer else ""

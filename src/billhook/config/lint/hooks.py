@@ -266,6 +266,10 @@ def _never_set(hook: Declared, name: str, word: str) -> Finding:
     if hook.shape == "yaml" and not word and own in actions.NAMES:
         return finding(hook, "BH406", "action", message, f"write `${{{own}}}`")
     hint = f"set it first: `{name}=$(jq -r '{asked}')`"
+    if asked == ".tool_input":  # JSON, which no command takes as a file name
+        hint = f"set it to the field that you need: `{name}=$(jq -r '.tool_input.command')` or `.tool_input.file_path`"
+        if hook.shape == "yaml" and not word:
+            hint = "write `${file_path}` for the file, `${command}` for the command"
     return finding(hook, "BH406", "action", f"{message}; the event comes as JSON on stdin", hint)
 
 

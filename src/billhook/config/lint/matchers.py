@@ -118,6 +118,7 @@ def _without_tools(hook: Declared, field: str, what: str) -> list[Finding]:
 
 _CONDITION = re.compile(r"[=!]=|=~|\btool_(?:name|input)\b|\btool\.\w|\bmatches\b")
 _TOOL_IS = re.compile(r"\btool(?:_name|\.name)?\s{0,9}={2,3}\s{0,9}\\?[\"']([\w-]{1,64})")
+_WHOLE_TEST = re.compile(_TOOL_IS.pattern + r"\\?[\"']|\b(?:and|or)\b")
 _NEGATION = re.compile(r"!=|\bnot\b|![\s(]{0,9}tool(?:_name)?\s{0,9}=", re.I)
 _EMPTY = re.compile(r"^\||(?<!\\)\|$|\|\||(?<!\\)\((?:\?:)?\||\|\)|(?<!\\)\((?:\?:)?\)")
 _NO_TOOL = "0"  # not a tool: a pattern that matches it matches everything
@@ -144,10 +145,12 @@ def _condition(hook: Declared) -> list[Finding]:
         else hint
     )
     rule = edit(hook, "rules", f"{(*tools, 'Bash')[0]}(...)")
-    if "tool_input" in pattern or "matches" in pattern:
-        hint = (
-            f"{f'write `{hint}`' if isinstance(hint, Edit) else hint}, and check its input with `{rule}` or in the hook"
-        )
+    more = re.search(r"\w", _WHOLE_TEST.sub("", pattern))  # than the tool: the hint must not lose it
+    if more and not _NEGATION.search(pattern):
+        write = f"write `{hint}`" if isinstance(hint, Edit) else hint
+        hint = f"{write}, and the rest of the condition as `{rule}`, or check it in the hook"
+        if re.search(r"\|\||\bor\b", pattern):
+            hint = "write one hook for each part of the condition"
     message = f"`{pattern}` is a condition, and a matcher is compared with the tool's name: {effect}"
     return [finding(hook, "BH308", "match", message, hint)]
 

@@ -45,12 +45,12 @@ _CODE = re.compile(
     r"\(?\s*(?:format\s*\(\s*)?[NE]?('|\$(?:[A-Za-z_]\w*)?\$|\0)",
     re.IGNORECASE,
 )
-"""The beginning of code that is run: `DO $$ ...`, `EXECUTE 'DROP TABLE x'`."""
+"""What begins a string that is run: `DO $$ ...`, `EXECUTE 'DROP TABLE x'`."""
 _MOST_CODE: Final = 16
 
 
 def _code(text: str) -> Iterator[str]:
-    """The texts in SQL that are SQL as well; a shell may have put its number in place of `$$`."""
+    """The strings in SQL that are SQL as well; a shell may have put its number in place of `$$`."""
     for found in islice(_CODE.finditer(text), _MOST_CODE):
         end = text.find(found[1], found.end())
         yield text[found.end() : end if end >= 0 else len(text)]

@@ -9,6 +9,7 @@ from typing import BinaryIO, Final, cast
 import msgspec
 
 from billhook.effects.effect import UNKNOWN, Effect, Weight
+from billhook.effects.families.network import CURL_VALUES, WGET_VALUES
 from billhook.effects.families.reading import find_branch, find_names, only_names, pass_on, read_file
 from billhook.effects.places import has_pattern, is_device
 from billhook.effects.rules import segment_matches
@@ -387,11 +388,7 @@ def _apply_patch(call: Call) -> Iterator[Effect]:
 
 
 def _curl(call: Call) -> Iterator[Effect]:
-    call = call.with_values(
-        "-o -A -b -c -C -d -D -e -E -F -H -K -m -Q -r -t -T -u -U -w -x -X -y -Y -z --output --output-dir --cookie-jar "
-        "--dump-header --trace --stderr --data --header --request --url --data-raw --data-binary --json --user --form "
-        "--max-time --connect-timeout --retry --user-agent --upload-file --write-out --proxy --cookie"
-    )
+    call = call.with_values(CURL_VALUES)
     folder = (call.options.values("--output-dir") or [""])[-1]
     targets = call.options.values("-o", "--output", "-c", "--cookie-jar", "-D", "--dump-header", "--trace", "--stderr")
     if call.has("-O", "--remote-name", "--remote-name-all"):
@@ -404,10 +401,7 @@ def _curl(call: Call) -> Iterator[Effect]:
 
 
 def _wget(call: Call) -> Iterator[Effect]:
-    call = call.with_values(
-        "-O -P -o -a -i -B -t -T -w -Q -e -U --output-document --directory-prefix --output-file --append-output "
-        "--input-file --user-agent --header --post-data --post-file --tries --timeout --method --body-data --body-file"
-    )
+    call = call.with_values(WGET_VALUES)
     documents = call.options.values("-O", "--output-document")
     if not documents and not call.has("--spider", "-O"):
         folder = (call.options.values("-P", "--directory-prefix") or [""])[-1]

@@ -19,19 +19,22 @@ _OPENED = re.compile(r"(?:file|open|gopen):([^,]+)", re.IGNORECASE)
 _PUT = re.compile(r"(?:^|[;\n])\s*m?put\s+(?:-\w+\s+)*([^\s;]+)")
 
 
-_CURL: Final = """
--d --data --data-raw --data-binary --data-urlencode --data-ascii -F --form --form-string -T --upload-file --json
--X --request -H --header -u --user -o --output -A --user-agent -b --cookie -c --cookie-jar -e --referer -x --proxy
--m --max-time --connect-timeout -K --config -E --cert --key --cacert --capath -w --write-out -r --range --url
---retry --retry-delay --resolve --interface --unix-socket --output-dir -D --dump-header --limit-rate -Y -y -z -C -t -Q
+CURL_VALUES: Final = """
+-d --data --data-raw --data-binary --data-urlencode --data-ascii -F --form --form-string -T --upload-file --json -X
+--request -H --header -u --user -o --output -A --user-agent -b --cookie -c --cookie-jar -e --referer -x --proxy -m
+--max-time --connect-timeout -K --config -E --cert --key --cacert --capath -w --write-out -r --range --url --retry
+--retry-delay --resolve --interface --unix-socket --output-dir -D --dump-header --limit-rate -Y -y -z -C -t -Q -U
+--trace --stderr
 """
 _CURL_DATA: Final = ("-d", "--data", "--data-binary", "--data-urlencode", "--data-ascii", "--json")
 _CURL_FORM: Final = ("-F", "--form")
 _CURL_FILE: Final = ("-T", "--upload-file")
 _CURL_TEXT: Final = ("--data-raw", "--form-string")
-_WGET: Final = (
-    "-O -o -P -U -e -t -T -w -Q -a -i -A -R -D -I -X -l --post-file --body-file --post-data --body-data --method"
-)
+WGET_VALUES: Final = """
+-O -o -P -U -e -t -T -w -Q -a -i -A -R -D -I -X -l --post-file --body-file --post-data --body-data --method -B
+--output-document --directory-prefix --output-file --append-output --input-file --user-agent --header --tries
+--timeout
+"""
 
 
 # program and subcommand, the options that take a value, the options that name the files; the operands are files too
@@ -76,7 +79,7 @@ def _upload(call: Call, target: str, files: Iterable[str] = ()) -> Iterator[Effe
 
 
 def _curl(call: Call) -> Iterator[Effect]:
-    call = call.with_values(_CURL)
+    call = call.with_values(CURL_VALUES)
     values = call.options.values
     named = [value.partition("@")[2] for value in values(*_CURL_DATA) if "@" in value[:1] or "=" not in value]
     named += [
@@ -89,7 +92,7 @@ def _curl(call: Call) -> Iterator[Effect]:
 
 
 def _wget(call: Call) -> Iterator[Effect]:
-    call = call.with_values(_WGET)
+    call = call.with_values(WGET_VALUES)
     files = call.options.values("--post-file", "--body-file")
     if files or call.has("--post-data", "--body-data") or "secret" in call.command.origins:
         yield from _upload(call, next(iter(call.operands), ""), files)

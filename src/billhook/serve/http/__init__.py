@@ -75,6 +75,9 @@ class App:
         self._environment = lru_cache(maxsize=64)(_environment)
         """The same object for the same project, because caches use its identity."""
         self._served = served
+        from billhook.serve.ui import Page  # it uses this module
+
+        self.page = Page()
         served.observers.append(self.stream.tell)
         routes = [
             Route("/healthz", self._health),
@@ -82,6 +85,7 @@ class App:
             Route("/events", self._events),
             Route("/fire", self._fire, methods=["POST"]),
             Route("/hook/{dialect}", self._hook, methods=["POST"]),
+            *self.page.routes,
         ]
         self.starlette = Starlette(routes=routes, exception_handlers={HTTPException: _refused, Exception: _crashed})
         self.starlette.router.redirect_slashes = False
@@ -258,6 +262,7 @@ class Http:
         """Accept no more requests, end the streams, and let pending requests finish."""
         self._listener.close()
         self.app.stream.end()
+        self.app.page.live.stream.end()
         for connection in list(self._state.connections):
             connection.shutdown()
         if self._state.tasks:

@@ -117,6 +117,8 @@ TOKEN: Final = "token"
 _SHORTEST: Final = 32
 LARGEST_HEAD: Final = 32 * 1024  # bytes of a request's head
 _OPEN: Final = frozenset({"/healthz"})  # paths that need no token
+_PAGE: Final = "/ui/"  # the page of `billhook ui` has a cookie of its own
+_SIGNED: Final = "/approve/"  # signed links, also through a proxy of the user: only their signature counts
 _DRAINED: Final = 16 * 1024 * 1024
 _DRAINING: Final = 5.0
 """Bytes and seconds that a rejected client may still send: a client reads the response only after its request."""
@@ -164,13 +166,16 @@ class Door:
         headers = scope["headers"]
         if _size_of_head(scope) > LARGEST_HEAD:
             return 400, BillhookError(f"the head of the request is larger than {LARGEST_HEAD // 1024} KiB")
-        host = _only(headers, b"host")
+        host, path = _only(headers, b"host"), scope["path"]
+        if path.startswith(_SIGNED):
+            return None
         if not self._is_ours(host):
             message = "the request is for another host" if host else "the request has no valid Host header"
             return 403, BillhookError(message, place="Host", hint=f"use http://127.0.0.1:{self._port}")
-        if _from_a_page(headers, host):
+        if _from_a_page(headers, host) and not (path == _PAGE and _is_opened(scope)):
             return 403, BillhookError("requests from web pages are rejected", place="Origin")
-        if scope["path"] not in _OPEN and not self._knows(given := _only(headers, b"authorization")):
+        is_open = path in _OPEN or path.startswith(_PAGE)
+        if not is_open and not self._knows(given := _only(headers, b"authorization")):
             return 401, _no_token(given)
         return None
 
@@ -237,6 +242,13 @@ def _from_a_page(headers: Iterable[tuple[bytes, bytes]], host: str) -> bool:
         if key == b"sec-fetch-site" and value.strip() not in (b"none", b"same-origin"):
             return True
     return False
+
+
+def _is_opened(scope: Scope) -> bool:
+    """Whether a browser opens a page by a link, which may be in any other page or file."""
+    headers = scope["headers"]
+    navigates = (b"sec-fetch-mode", b"navigate") in headers and (b"sec-fetch-dest", b"document") in headers
+    return scope["method"] == "GET" and navigates and not _only(headers, b"origin")
 
 
 def _asks_itself(scope: Scope) -> bool:

@@ -588,16 +588,16 @@ class LogReader:
 
     def forward(self, wanted: RecordFilter = ALL, *, notes: bool = False) -> Iterator[LogEntry]:
         """The matching records, oldest first. `notes`: also those about the log itself."""
-        return self._entries(self._scan(wanted, notes), newest_first=False)
+        return self._entries(self.scan(wanted, notes), newest_first=False)
 
     def backward(self, wanted: RecordFilter = ALL, *, notes: bool = False) -> Iterator[LogEntry]:
         """The matching records, newest first. Reads no more than the caller consumes."""
-        return self._entries(self._scan(wanted, notes), newest_first=True)
+        return self._entries(self.scan(wanted, notes), newest_first=True)
 
     def find(self, id_prefix: str, *, notes: bool = False) -> LogEntry | None:
         """The record whose id begins with this. Raises StoreError if there are several."""
         found: LogEntry | None = None
-        with closing(self._entries(self._scan(ALL, notes, id_prefix), newest_first=True)) as entries:
+        with closing(self._entries(self.scan(ALL, notes, id_prefix), newest_first=True)) as entries:
             for entry in entries:
                 if len(id_prefix) >= _ID_DIGITS:
                     return entry
@@ -614,7 +614,7 @@ class LogReader:
         Begins with records that are written after this call, not after the first `next`; without `since_now` with the
         oldest."""
         follower = Follower(self.folder, self.root, since_now=since_now)
-        return follower.entries(self._scan(wanted, notes, side_files=True), poll)
+        return follower.entries(self.scan(wanted, notes, side_files=True), poll)
 
     def whole(self, record: Record) -> Record:
         """The record with the fields of its side file. Raises StoreError if that is missing, damaged or another's."""
@@ -622,7 +622,8 @@ class LogReader:
             return record
         return _merged(record, record.side, _side_file(self.folder, self.root, record.side))
 
-    def _scan(self, wanted: RecordFilter, notes: bool, id_prefix: str = "", side_files: bool | None = None) -> _Scan:
+    def scan(self, wanted: RecordFilter, notes: bool, id_prefix: str = "", side_files: bool | None = None) -> _Scan:
+        """A query that is ready to run."""
         if side_files is None:
             side_files = wanted is not ALL and self._has_side_files()
         query = Query(wanted, self._filled, notes=notes, id_prefix=id_prefix, side_files=side_files)

@@ -1,0 +1,49 @@
+"""`billhook ui`: open the page in a browser."""
+
+import html
+import webbrowser
+from pathlib import Path
+
+import click
+
+from billhook.cli.options import flag, refuse_agents
+from billhook.cli.screen import note, report
+from billhook.serve import control
+from billhook.store.files import state_root, write_atomically
+
+_FILE = "page.html"
+
+
+@click.command(
+    "ui",
+    epilog="""\b
+Examples:
+  billhook ui
+  billhook ui --no-open      print the link only, for example over ssh
+
+Exit code: 0 done, 2 usage or failure.""",
+)
+@flag("--no-open", "Print the link only.")
+@flag("--json", "as_json", "Print one line of JSON, and open nothing.")
+def verb(no_open: bool, as_json: bool) -> int:
+    """Open a page with the running sessions, their events, the hooks, and the questions that wait for you.
+
+    The page is served by the daemon on this machine, which is started if it is not running. The link works once, for
+    two minutes; then the browser has a cookie until the daemon stops, at most for 12 hours. Docs: docs/ui.md.
+    """
+    refuse_agents("`billhook ui`", "only a person can answer questions")
+    root = state_root()
+    control.start(root, [], lambda: None)
+    url = control.page_link(root).url
+    report(as_json, [url], {"url": url, "valid_seconds": 120})
+    if not (no_open or as_json) and not _open(root, url):
+        note("no browser could be opened; open the link yourself")
+    return 0
+
+
+def _open(root: Path, url: str) -> bool:
+    """Open the link through a private file, so that its code is in no list of processes."""
+    path = control.folder_of(root) / _FILE
+    page = f'<!doctype html><meta http-equiv="refresh" content="0;url={html.escape(url)}"><title>billhook</title>'
+    write_atomically(path, page.encode(), root=root)
+    return webbrowser.open(path.as_uri())

@@ -1,0 +1,109 @@
+"""News for open pages: new events and questions, as server-sent events.
+
+Nothing is added to the path of a verdict. While a page is open, the logs are checked a few times per second; what is
+new is read, encoded once, and sent to every page. So events count that another process recorded, too.
+"""
+
+import asyncio
+import logging
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from starlette.responses import Response
+
+from billhook.approvals.queue import Questions
+from billhook.core.errors import BillhookError
+from billhook.core.functions import in_thread
+from billhook.serve.http import EventResponse, EventStream, StreamReader
+from billhook.serve.http.access import problem
+from billhook.serve.ui import records
+from billhook.store.log import ALL
+from billhook.store.log.eventlog import CURRENT
+from billhook.store.log.pages import page
+from billhook.store.log.reader import LogReader
+
+INTERVAL: Final = 0.3
+_MOST: Final = 200  # events in one message; a page that missed some reads them again
+_AT_MOST: Final = 1 << 20
+_SHOWN: Final = ("id", "code", "session", "project", "agent", "event", "tool", "call", "reason", "hooks", "asked",
+                 "until", "answer", "by", "via", "answered", "why")  # fmt: skip
+_log = logging.getLogger("billhook.serve")
+
+
+class Live:
+    """The stream for open pages. Lives as long as the HTTP server; works only while a page is open."""
+
+    def __init__(self, root: Path, questions: Questions) -> None:
+        self.stream = EventStream()
+        self._root, self._questions = root, questions
+        self._task: asyncio.Task[None] | None = None
+        self._seen: dict[Path, tuple[tuple[int, ...], int]] = {}  # by log: the file's state, the newest number
+        self._asked: tuple[int, ...] = ()
+        self._began = False  # a log that is new from now on has only new events
+
+    def response(self) -> Response:
+        """A stream for one page."""
+        reader = StreamReader(frozenset(), frozenset())
+        if not self.stream.join(reader):
+            return problem(503, "too many pages are open", hint="close another page")
+        if self._task is None or self._task.done():
+            self._task = asyncio.ensure_future(self._run())
+        return EventResponse(self.stream, reader)
+
+    def open_questions(self) -> list[dict[str, Any]]:
+        """The questions of one day, without what identifies their calls."""
+        return [{name: getattr(one, name) for name in _SHOWN} | {"state": one.state} for one in self._questions.all()]
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.stream.readers)
+
+    async def _run(self) -> None:
+        self._seen, self._began = {}, False
+        await in_thread(self._news)  # what is already there
+        self._began = True
+        while self.stream.readers:
+            await asyncio.sleep(INTERVAL)
+            try:
+                news = await in_thread(self._news)
+            except (BillhookError, OSError) as error:
+                _log.warning("the page can't read the logs: %s", error)
+                continue
+            if news:
+                message = b"event: news\ndata: " + msgspec.json.encode(news) + b"\n\n"
+                for reader in self.stream.readers:
+                    reader.put(message)
+
+    def _news(self) -> dict[str, Any]:
+        rows, missed = list[dict[str, Any]](), False
+        for log in records.logs(self._root):
+            new, all_of_them = self._new_in(log)
+            rows, missed = [*rows, *new], missed or not all_of_them
+        news: dict[str, Any] = {"rows": rows[:_MOST], "missed": missed or len(rows) > _MOST} if rows else {}
+        asked = self._questions.stamp()
+        if asked != self._asked:
+            self._asked = asked
+            news["questions"] = self.open_questions()
+        return news
+
+    def _new_in(self, log: LogReader) -> tuple[list[dict[str, Any]], bool]:
+        """The new events of a log, newest first, and whether these are all."""
+        state = _state(log.folder / CURRENT)
+        before, last = self._seen.get(log.folder, ((), 0))
+        if state == before:
+            return [], True
+        is_news = self._began or log.folder in self._seen
+        found = page(log, ALL, after=last, limit=_MOST if is_news else 1, at_most=_AT_MOST)
+        newest = found.entries[0].record.seq if found.entries else last
+        self._seen[log.folder] = (state, newest)
+        return [records.row(one.record) for one in found.entries] if is_news else [], not is_news or not found.before
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    with suppress(OSError):
+        found = os.lstat(path)
+        return found.st_ino, found.st_size
+    return ()

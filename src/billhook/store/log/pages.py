@@ -1,0 +1,86 @@
+"""Pages of an event log, newest first, from any place in it, with a limit for the bytes that one page may read."""
+
+import os
+import re
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from billhook.store.log import START, Record, RecordFilter, read_line
+from billhook.store.log.eventlog import CURRENT, rotated_name
+from billhook.store.log.reader import LogEntry, LogFile, LogReader, backward, forward, open_log_files
+
+AT_MOST: Final = 8 << 20  # bytes of the log that one page reads
+_NEAR: Final = 256 << 10  # bytes: more than the longest line; a search by number ends within them
+_LINE = re.compile(rb"(?:^|\n)" + re.escape(START) + rb"([1-9][0-9]{0,17}),")
+
+
+class LogPage(NamedTuple):
+    """Some records, newest first."""
+
+    entries: list[LogEntry]
+    before: int  # the next page begins before this number; 0: there are no older records
+    read: int  # bytes
+
+
+def page(
+    log: LogReader,
+    wanted: RecordFilter,
+    *,
+    before: int = 0,
+    after: int = 0,
+    limit: int = 100,
+    at_most: int = AT_MOST,
+    keep: Callable[[Record], bool] | None = None,
+) -> LogPage:
+    """The newest matching records with numbers below `before` (0: all) and above `after`."""
+    scan, found, read, last = log.scan(wanted, notes=False), list[LogEntry](), 0, before
+    with open_log_files(log.folder, log.root) as files:
+        names = [] if files is None else [name for name in reversed(files.names) if _may_have(name, before)]
+        for name in names:
+            assert files is not None
+            with files.opened(name) as file:
+                if file is None:
+                    continue
+                end = place_of(file, before) if before else file.size
+                for block in backward(file.descriptor, end, closed=file.closed):
+                    read += len(block.data)
+                    for entry in scan.in_block(block, file, newest_first=True):
+                        last = entry.record.seq
+                        if last <= after:
+                            return LogPage(found, 0, read)
+                        if keep is None or keep(log.whole(entry.record)):
+                            found.append(entry)
+                        if len(found) == limit:
+                            return LogPage(found, last, read)
+                    last = _first_number(block.data) or last
+                    if last <= after or read >= at_most:
+                        return LogPage(found, 0 if last <= max(after, 1) else last, read)
+    return LogPage(found, 0, read)
+
+
+def place_of(file: LogFile, number: int) -> int:
+    """The offset of the first record with at least this number; the end of the file if there is none."""
+    low, high = 0, file.size
+    while high - low > _NEAR:
+        middle = (low + high) // 2
+        match = _LINE.search(os.pread(file.descriptor, _NEAR, middle))
+        if match is None or int(match[1]) >= number:
+            high = middle
+        else:
+            low = middle + match.start() + (match[0][:1] == b"\n")
+    for block in forward(file.descriptor, low, closed=file.closed):
+        for offset, line in block.lines():
+            ends = read_line(line or b"")
+            if ends is not None and ends.seq >= number:
+                return offset
+    return file.size
+
+
+def _may_have(name: str, before: int) -> bool:
+    """Whether a file may have records below a number; a rotated file is named after its first record."""
+    return not before or name == CURRENT or name < rotated_name(before)
+
+
+def _first_number(data: bytes) -> int:
+    match = _LINE.search(data)
+    return int(match[1]) if match else 0

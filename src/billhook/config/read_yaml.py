@@ -131,7 +131,7 @@ def _in_our_words(error: "yaml.MarkedYAMLError", text: str) -> tuple[str, tuple[
 
 
 def _below_a_list(error: "yaml.MarkedYAMLError", written: str, text: str, lines: LineStarts) -> tuple[str, str] | None:
-    """What is wrong with a key that stands between or after the items of a list, and the hint."""
+    """What is wrong with a key between or after the items of a list, and the hint."""
     key, begin = _KEY.match(written), error.context_mark
     if key is None or begin is None:
         return None

@@ -321,6 +321,8 @@ def test_programs_are_refused(home: Home, word: str) -> None:
     "command",
     [
         "billhook approvals allow K7QF2M",
+        "billhook ui --json",
+        'python3 -c \'import subprocess; subprocess.run(["billhook", "ui", "--json"])\'',
         "billhook approvals deny K7QF2M",
         "python3 -m billhook approvals allow K7QF2M",
         "script -qc 'billhook approvals allow K7QF2M' /dev/null",
@@ -340,7 +342,8 @@ def test_the_guard_denies_answers_of_the_agent(home: Home, command: str) -> None
 
 
 @pytest.mark.parametrize(
-    "command", ["billhook approvals", "billhook approvals --json", "billhook approvals allow --help"]
+    "command",
+    ["billhook approvals", "billhook approvals --json", "billhook approvals allow --help", "billhook ui --help"],
 )
 def test_an_agent_may_look(home: Home, command: str) -> None:
     home.own("approvals: true\n")

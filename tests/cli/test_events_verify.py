@@ -32,8 +32,8 @@ def test_an_unchanged_log(place: Recorded) -> None:
     assert place.screen("verify").replace(head, "<head>") == snapshot("""\
 11 records in 1 file: unchanged
 head <head>
-nothing outside of this log proves that it is complete. To detect a log that was
-cut off or rewritten: store this head elsewhere (`billhook events verify
+nothing outside of this log shows whether its end was cut off, or all of it
+rewritten; to detect that, store this head elsewhere (`billhook events verify
 --head`), or set `export_head_to`
 -- exit 0
 """)

@@ -1,19 +1,22 @@
 """The real Claude Code waits, without a user, while a person answers its question in a terminal."""
 
 import tempfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from approvals.asking import approvals
-from billhook.approvals.queue import Questions
+from billhook.approvals.queue import Questions, QueuedQuestion
+from billhook.serve import control
 from cli.place import Place as User
 from clients.agents import AGENTS, Place, find
 from clients.proving import BILLHOOK, installing
 from clients.running import Ran, Run, run
 from clients.script import Script, Step
 from daemon.running import eventually
+from page.visiting import Visitor
 
 pytestmark = pytest.mark.slow
 
@@ -35,8 +38,24 @@ def _run(binary: Path, place: Place) -> Ran:
     )
 
 
-@pytest.mark.parametrize("word", ["allow", "deny"])
-def test_claude_code_waits_for_a_person(word: str) -> None:
+def _in_a_terminal(place: Place, question: QueuedQuestion, *, allow: bool) -> None:
+    (place.root / "person").mkdir()
+    words = ["allow", question.code] if allow else ["deny", question.code, "--reason", "use a branch"]
+    state = str(place.home / ".claude")
+    ended = User(place.root / "person").typing("approvals", *words, answers=[], BILLHOOK_HOME=state)
+    assert ended.code == 0, ended
+
+
+def _on_the_page(place: Place, question: QueuedQuestion, *, allow: bool) -> None:
+    page = Visitor(control.page_link(place.home / ".claude").url)
+    assert page.login().status_code == 200
+    answered = page.answer(question.id, allow, **({} if allow else {"reason": "use a branch"}))
+    assert answered.status_code == 200, answered.text
+
+
+@pytest.mark.parametrize("allow", [True, False], ids=["allow", "deny"])
+@pytest.mark.parametrize("answer", [_in_a_terminal, _on_the_page])
+def test_claude_code_waits_for_a_person(answer: Callable[..., None], *, allow: bool) -> None:
     """After an allow the command runs; after a deny it does not, and the model gets the reason."""
     binary = find(AGENTS["claude"])
     if binary is None:
@@ -50,11 +69,7 @@ def test_claude_code_waits_for_a_person(word: str) -> None:
         questions = Questions(place.home / ".claude")
         (one,) = eventually(questions.pending, 90)
         assert not running.done() and not (place.project / "marker").exists()
-        (place.root / "person").mkdir()
-        more = ("--reason", "use a branch") if word == "deny" else ()
-        state = str(place.home / ".claude")
-        ended = User(place.root / "person").typing("approvals", word, one.code, *more, answers=[], BILLHOOK_HOME=state)
-        assert ended.code == 0, ended
+        answer(place, one, allow=allow)
         ran = running.result()
-        assert (place.project / "marker").exists() is (word == "allow"), (ran.stdout, ran.stderr)
-        assert ran.model_saw("in a terminal: use a branch") is (word == "deny")
+        assert (place.project / "marker").exists() is allow, (ran.stdout, ran.stderr)
+        assert ran.model_saw(": use a branch") is not allow

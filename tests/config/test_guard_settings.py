@@ -117,7 +117,7 @@ def test_the_place_of_a_cell(project: Project) -> None:
 
 
 def test_a_misspelt_preset(project: Project) -> None:
-    """The file has no key `preset`."""
+    """The message has no key that is not in the file."""
     project.write(OWN, "guard: strikt\n")
     (found,) = project.load(builtins=True).problems
     assert found.message == "`guard` must be a mapping or one of standard, strict, off, not `strikt`"

@@ -48,10 +48,11 @@ _CONFIG = re.compile(r"--?(?:c|config|settings|conf|cfg|rc|rcfile|config-file)")
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/[^/]+)/fd/(?:[3-9]|\d\d|\0)")
 _OURS = re.compile(r"billhook(?:\.cli(?:\.\w+)*|\.exe|\.cmd)?(?:\[[^\]]*\])?(?:[@=<>~!]=?.*)?", re.I)
 _FOR_THE_USER: Final = ("trust", "uninstall", "allow-once", "pause", "resume", "promote")
+_ON_THE_PAGE: Final = "ui"  # its link answers approvals
 _VERBS = "|".join((*_FOR_THE_USER, "approvals"))
 _UNREAD = re.compile(rf"\bbillhook\b[^\n;|&]{{0,200}}?\b(?:{_VERBS}|daemon\W+stop)\b", re.I)
 _IN_CODE = re.compile(
-    rf"\bapprove\s*\(|[\"'](?:{_VERBS})[\"']|\bbillhook[\"',\s]+(?:{_VERBS})\b|\bbillhook\.approvals\b|\bapprovals\.key\b|\bdaemon[\"',\s]+stop\b",
+    rf"\bapprove\s*\(|[\"'](?:{_VERBS})[\"']|\bbillhook[\"',\s]+(?:{_VERBS}|{_ON_THE_PAGE})\b|\bbillhook\.approvals\b|\bapprovals\.key\b|\bdaemon[\"',\s]+stop\b",
     re.I,
 )
 _PERL_HOME = re.compile(UNKNOWN + r"""\{["']?HOME["']?\}""")
@@ -327,7 +328,7 @@ def _forbidden(operands: list[str], rest: tuple[str, ...]) -> str:
         verb = operands[place] if place < len(operands) else ""
         if verb == "trust" and not (set(rest) & _SAFE and set(rest) <= _SAFE | {"trust"}):
             return "trust"
-        if verb in _FOR_THE_USER[1:] and not _HELP & set(rest):
+        if verb in (*_FOR_THE_USER[1:], _ON_THE_PAGE) and not _HELP & set(rest):
             return verb
         if verb == "test" and any(word.startswith("--update") for word in rest):
             return "test --update"

@@ -235,8 +235,7 @@ def _fields(definition: Mapping[str, Any]) -> dict[str, Any]:
     does = definition.get("does")
     action = dict(does) if isinstance(does, dict) else {}
     kind = action.pop("type", "action")
-    if kind == "say":
-        kind = action.pop("decision", kind)
+    kind = action.pop("decision", kind)  # a fixed answer: `deny`
     text = action.pop("text", None)
     more = {f"{kind}.{key}": value for key, value in action.items()}  # a hook has other keys of these names
     return {str(kind): text, **more, **{key: value for key, value in definition.items() if key != "does"}}

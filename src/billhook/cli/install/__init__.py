@@ -137,7 +137,7 @@ def _sample(change: plan.FileChange, host: Agent) -> Iterator[str]:
         return
     with suppress(BillhookError):
         document = measured((change.before or change.after or b"").decode("utf-8", "replace"))
-        checks = host.spellings.get("PreToolUse")  # the entry with the most options
+        checks = host.spellings.get("PreToolUse")  # the longest one
         for one in sorted(ours(document, host), key=lambda one: one.event != checks)[:1]:
             what = "new" if change.before is None else "removed"
             yield f"{visible(shown_path(change.path))} ({what}), the entry for {one.event}:"

@@ -56,7 +56,7 @@ from billhook.serve import control
 from page.visiting import Visitor
 page = Visitor(control.page_link(Path(sys.argv[1])).url)
 assert page.login().status_code == 200
-more = {} if sys.argv[3] == "True" else {"reason": "use a branch"}
+more = {} if sys.argv[3] == "True" else {"why": "use a branch"}
 answered = page.answer(sys.argv[2], sys.argv[3] == "True", **more)
 assert answered.status_code == 200, answered.text
 """

@@ -23,7 +23,7 @@ else:
 
 _DESTROYS: Final = word_set("delete destroy drop terminate purge wipe truncate teardown")
 _EMPTIES: Final = word_set("flushall flushdb")
-_REGISTRIES: Final = word_set("npm pypi cargo crates rubygems docker registry vscode")
+_REGISTRIES: Final = word_set("npm pypi cargo crates rubygems docker registry marketplace")
 _PLATFORMS: Final = word_set("kubectl kubernetes k8s helm terraform aws gcloud azure")
 """Servers and tools whose resources are infrastructure, whatever they are called."""
 _INFRASTRUCTURE: Final = word_set("""

@@ -115,13 +115,13 @@ def test_check(folder: Folder) -> None:
     assert narrow(folder, "check") == snapshot("""\
 .billhook/hooks.yaml:10:5: BH202 unknown key `seconds`
   hint: known here: after, after_effect, allow,
-    allowedEnvVars, always, args, ask, background, branch,
-    cooldown, deny, dialect, effect, enabled, events, exec,
-    gate, headers, inject, interpreter, keep_going, login,
-    mask, match, name, notify, on_failure, once, options,
-    paths, priority, python, asyncRewake, rewrite, if, run,
-    shadow, shell, stop, timeout, title, type, url, warm,
-    when
+    allowedEnvVars, always, approve, args, ask, background,
+    branch, cooldown, deny, dialect, effect, enabled,
+    events, exec, gate, headers, inject, interpreter,
+    keep_going, login, mask, match, name, notify,
+    on_failure, once, options, paths, priority, python,
+    asyncRewake, rewrite, if, run, shadow, shell, stop,
+    timeout, title, type, url, warm, when
 
 1 finding in 1 file
 -- exit 1
@@ -168,8 +168,8 @@ PreToolUse Bash: psql -h production.example.com -U admin -c
        `no-production-database-access-from-agents` denies
      built-in
 
-1 hook listens for other events: lint (PostToolUse) (--all
-shows them)
+1 hook listens for other events: lint (PostToolUse); --all
+shows them
 
 built-ins that only observe: metrics, turn-tracker,
 event-logger
@@ -287,8 +287,9 @@ error: no command `frobnicate`
 
 hint: one of init, install, uninstall, doctor, demo, add,
   remove, list, explain, fire, test, check, replay, trust,
-  shadow, promote, agent, events, allow-once, pause, resume,
-  hook, daemon, schema, completion (see `billhook --help`)
+  shadow, promote, agent, events, ui, approvals, allow-once,
+  pause, resume, hook, daemon, schema, completion (see
+  `billhook --help`)
 -- exit 2
 """)
 

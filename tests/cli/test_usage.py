@@ -60,6 +60,10 @@ Usage: billhook events stats [OPTIONS] [SESSION]
 Usage: billhook events rename [OPTIONS] SESSION NAME
 Usage: billhook events verify [OPTIONS]
 Usage: billhook events export [OPTIONS] [SESSION]
+Usage: billhook ui [OPTIONS]
+Usage: billhook approvals [OPTIONS] [COMMAND] [ARGS]...
+Usage: billhook approvals allow [OPTIONS] ID|CODE
+Usage: billhook approvals deny [OPTIONS] ID|CODE
 Usage: billhook allow-once [OPTIONS] CODE ...
 Usage: billhook pause [OPTIONS] [TIME]
 Usage: billhook resume [OPTIONS]

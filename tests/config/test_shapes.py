@@ -247,7 +247,7 @@ SLIPS: dict[str, tuple[str, str, list[tuple[str, int, int]], str]] = {
     "yaml unknown key": (
         "hooks.yaml",
         "hooks:\n  bad: {events: Stop, rum: x}\n  good: {events: Stop, run: x}\n",
-        [("BH202", 2, 23), ("BH204", 2, 3)],
+        [("BH202", 2, 23)],
         "good",
     ),
     "yaml on is not a key": (
@@ -301,7 +301,7 @@ SLIPS: dict[str, tuple[str, str, list[tuple[str, int, int]], str]] = {
     "flat: no command": (
         ".claude.json",
         '{"hooks": {"PreToolUse": [\n  {"comand": "x"},\n  {"command": "echo good"}\n]}}',
-        [("BH202", 2, 4), ("BH204", 2, 3)],
+        [("BH202", 2, 4)],
         "echo",
     ),
     "nested: wrong-typed matcher": (

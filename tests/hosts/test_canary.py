@@ -93,14 +93,14 @@ def test_what_cannot_be_tested(me: Person) -> None:
     agent(me, REFUSES)
     assert shown(me, "cursor", "codex", "gemini", "claude", "--canary") == snapshot("""\
 Cursor
-  ?     canary     can't be tested: Cursor needs an account and a window
+  note  canary     can't be tested: Cursor needs an account and a window
 Codex
-  ?     canary     can't be tested: no `codex` on PATH
+  note  canary     can't be tested: no `codex` on PATH
 Gemini CLI
   fail  canary     no hook can fire: not installed
                    -> billhook install gemini
 Claude Code
-  ?     canary     can't be tested: none of the installed events is fired before
+  note  canary     can't be tested: none of the installed events is fired before
                    the model is called
                    -> billhook install claude
 -- exit 1

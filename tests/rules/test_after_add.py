@@ -15,6 +15,7 @@ PATH = f"{Path(sys.executable).parent}:/usr/bin:/bin"
 @pytest.fixture(params=["plain", "repository"])
 def place(tmp_path: Path, request: pytest.FixtureRequest) -> RulesPlace:
     made = RulesPlace(tmp_path)
+    (made.project / "Makefile").write_text("test:\n\ttrue\n")
     if request.param == "repository":
         subprocess.run(["git", "init", "-q", "-b", "main"], cwd=made.project, check=True)
     return made
@@ -42,6 +43,7 @@ def test_after_add(place: RulesPlace, name: str) -> None:
 def test_after_init_and_every_add(tmp_path: Path, branch: str) -> None:
     """Each test holds next to the hooks and tests of all the others."""
     place = RulesPlace(tmp_path)
+    (place.project / "Makefile").write_text("test:\n\ttrue\n")
     subprocess.run(["git", "init", "-q", "-b", branch], cwd=place.project, check=True)
     assert place.alone("init").code == 0
     names = [one.name for one in shipped()]

@@ -258,15 +258,15 @@ def test_a_daemon_that_waits_answers_others(home: Home) -> None:
         assert decision(call.reply()) == "allow"
 
 
-def test_a_queue_that_can_not_be_written_leaves_the_ask(home: Home) -> None:
-    """The agent gets the ask, and the user a warning."""
+def test_a_queue_that_can_not_be_written_denies(home: Home) -> None:
+    """The agent would show the ask to no person, and might make the call."""
     home.own(approvals())
     folder = home.root / "billhook"
     folder.mkdir(parents=True)
     (folder / "questions").write_text("a file in place of the folder")
     home.start()
     reply = home.ask(push(home))
-    assert decision(reply) == "ask" and b"the question can't be asked" in reply.stderr
+    assert decision(reply) == "deny" and "the question can't be asked" in reason(reply)
 
 
 # -- secrets

@@ -40,7 +40,7 @@ class Approver(msgspec.Struct, frozen=True):
     host: str
 
     async def __call__(self, verdict: Verdict, ends: float) -> Verdict:
-        """The verdict with the answer. Silence denies. A question that can't be stored is left to the agent."""
+        """The verdict with the answer. Silence denies, and so does a question that can't be stored: no person sees it."""
         asking = tuple(one.hook for one in verdict.outcomes if one.answer.decision is Decision.ASK)
         if not self._waits(verdict.about, asking):
             return verdict
@@ -51,7 +51,8 @@ class Approver(msgspec.Struct, frozen=True):
             asked, problems = await self._asked(question, settings, seconds)
             answer = _answer(asked, seconds, allowed=asked.answer == "allow" and Questions(self.root).use(asked.id))
         except BillhookError as error:
-            return _with(verdict, Answer(), began, [f"the question can't be asked: {error.message}"])
+            refused = Answer(decision=Decision.DENY, reason=f"the question can't be asked: {error.message}")
+            return _with(verdict, refused, began, ())
         return _with(verdict, answer, began, problems)
 
     async def _asked(
@@ -132,11 +133,10 @@ def _with(verdict: Verdict, answer: Answer, began: float, problems: Sequence[str
     """The verdict with this answer. The outcomes of the hooks that asked stay as they are."""
     took = (time.monotonic() - began) * 1e3
     outcome = Outcome(NAME, "built-in", answer=answer, duration_ms=took, lost=tuple(problems))
-    decided = answer.decision is not Decision.NONE
     return replace(
         verdict,
         raw_outcomes=(*verdict.outcomes, outcome),
         duration_ms=verdict.duration_ms + took,
-        decision=answer.decision if decided else verdict.decision,
-        reason=answer.reason if decided else verdict.reason,
+        decision=answer.decision,
+        reason=answer.reason,
     )

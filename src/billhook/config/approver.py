@@ -40,7 +40,7 @@ class Approver(msgspec.Struct, frozen=True):
     host: str
 
     async def __call__(self, verdict: Verdict, ends: float) -> Verdict:
-        """The verdict with the answer. Silence denies, and so does a question that can't be stored: no person sees it."""
+        """The verdict with the answer. Silence denies, and so does a question that can't be stored."""
         asking = tuple(one.hook for one in verdict.outcomes if one.answer.decision is Decision.ASK)
         if not self._waits(verdict.about, asking):
             return verdict

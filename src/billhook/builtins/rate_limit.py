@@ -13,6 +13,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from billhook.builtins import shared_limits
 from billhook.builtins.trackers import turn_of
 from billhook.core.answers import NOTHING, Answer, ask, deny
 from billhook.core.hook import Context, Hook, Source
@@ -33,12 +34,16 @@ class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
     """`minute`: any 60 seconds of the session; `hour`: any 60 minutes, used for turn and session without a session."""
     of: Literal["calls", "minutes"] = "calls"  # what `at_most` counts; minutes begin with the first such call
     then: Literal["deny", "ask"] = "deny"
+    scope: Literal["session", "fleet"] = "session"  # `fleet`: the calls of all machines count together, per minute
+    offline: Literal["local", "deny"] = "local"
+    """What happens when the fleet's counter does not answer in time: count on this machine, or deny."""
     reason: str = ""  # printed before the limit itself
 
     @property
     def key(self) -> str:
         """What it counts. Limits that count the same calls share a count; a changed number keeps its count."""
-        return f"{self.per} {self.rule or '*'}{' minutes' if self.of == 'minutes' else ''}"
+        scope = " fleet" if self.scope == "fleet" else ""
+        return f"{self.per} {self.rule or '*'}{' minutes' if self.of == 'minutes' else ''}{scope}"
 
     def reached(self, used: "Used", now: float) -> bool:
         """Whether it is used up."""
@@ -51,7 +56,8 @@ class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
         """What it allows."""
         times = "once" if self.at_most == 1 else f"{self.at_most} times"
         if self.of == "calls":
-            return f"{f'`{self.rule}`' if self.rule else 'tool calls'} at most {times} per {self.per}"
+            who = " on all machines of the fleet" if self.scope == "fleet" else ""
+            return f"{f'`{self.rule}`' if self.rule else 'tool calls'} at most {times} per {self.per}{who}"
         return f"{f'`{self.rule}` ' if self.rule else ''}at most {self.at_most} minutes per {self.per}"
 
     @property
@@ -105,22 +111,39 @@ class RateLimiter(msgspec.Struct, frozen=True):
         """Count a call under all its limits. If one is reached: count nothing, and return the refusal."""
         turn = turn_of(self.state, key)[1] if any(limit.per == "turn" for limit in limits) else 0
         refusals: list[Answer] = []
+        shared = [limit for limit in limits if limit.scope == "fleet"]
+        own = [limit for limit in limits if limit.scope != "fleet"]
 
         def change(record: Value | None) -> Value:
             now = self.clock()
             counts = _counts(record)
-            for limit in limits:
+            for limit in own:
                 counts[limit.key] = counts.get(limit.key, Used()).in_force(limit, turn, now)
-            reached = [(limit, counts[limit.key]) for limit in limits if limit.reached(counts[limit.key], now)]
-            if reached:
-                refusals.append(_refused(reached, now))
+            reached = [(limit, counts[limit.key]) for limit in own if limit.reached(counts[limit.key], now)]
+            refusal = _refused(reached, now) if reached else self._count_in_fleet(shared, now)
+            if refusal is not None:
+                refusals.append(refusal)
             else:
-                counts |= {key: counts[key].one_more(limit, now) for key, limit in _by_key(limits).items()}
+                counts |= {key: counts[key].one_more(limit, now) for key, limit in _by_key(own).items()}
             return {"counts": msgspec.to_builtins(counts)}
 
         if limits:
             self.state.update("limits", key, change)
         return refusals[0] if refusals else None
+
+
+    def _count_in_fleet(self, limits: Sequence[RateLimit], now: float) -> Answer | None:
+        """Count a call under the limits of the fleet, until one is reached. Returns the refusal."""
+        for key, limit in _by_key(limits).items():
+            seconds = SECONDS[limit.per]
+            found = shared_limits.count(self.state, key, seconds, now)
+            if found is not None and found.total > limit.at_most:
+                return _objection(limit, f"the next call is allowed in {math.ceil(found.left)} s")
+            if found is None and limit.offline == "deny":
+                return _objection(limit, "the fleet's counter can't be reached")
+            if found is None and not shared_limits.count_here(self.state, key, seconds, now, limit.at_most):
+                return _objection(limit, "this machine alone has used it up; the fleet's counter can't be reached")
+        return None
 
 
 class Used(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -166,7 +189,11 @@ def _refused(reached: list[tuple[RateLimit, Used]], now: float) -> Answer:
     """The answer for a call when limits are reached; the strictest of them decides."""
     limit, used = min(reached, key=lambda one: one[0].then != "deny")
     why = ", because the agent names no session" if limit.per == "hour" else ""
-    rule = f"Limit: {limit.in_words}{why}; {_ends(limit, used, now)}"
+    return _objection(limit, _ends(limit, used, now), why)
+
+
+def _objection(limit: RateLimit, ends: str, why: str = "") -> Answer:
+    rule = f"Limit: {limit.in_words}{why}; {ends}"
     reason = f"{limit.reason}\n{rule}" if limit.reason else rule
     return deny(reason) if limit.then == "deny" else ask(reason)
 

@@ -476,6 +476,8 @@ _OF_A_LIMIT: Final[dict[str, OptionKind]] = {
     "per": _one_of(turn="turn", session="session", minute="minute"),
     "of": _one_of(calls="calls", minutes="minutes"),
     "then": _one_of(deny="deny", ask="ask", block="deny"),
+    "scope": _one_of(session="session", fleet="fleet"),
+    "offline": _one_of(local="local", deny="deny", block="deny"),
     "reason": _TEXT,
 }
 _PRESET: Final = _one_of(**{name: name for name in PRESETS})
@@ -503,6 +505,12 @@ def _limit(node: Node) -> dict[str, Any]:
         raise WrongError(
             "a limit of minutes must be per turn or session", "such as {at_most: 60, of: minutes, per: session}", node
         )
+    if limit.get("scope") == "fleet" and (limit["per"] != "minute" or limit.get("of") == "minutes"):
+        raise WrongError(
+            "a limit of the fleet must be of calls per minute", "such as {at_most: 100, per: minute, scope: fleet}", node
+        )
+    if "offline" in limit and limit.get("scope") != "fleet":
+        raise WrongError("`offline` is for limits of the fleet", "add scope: fleet", node)
     return limit
 
 
@@ -512,6 +520,7 @@ LIMIT: Final[dict[str, Any]] = {
         **{key: kind.schema for key, kind in _OF_A_LIMIT.items()},
         "atMost": _OF_A_LIMIT["at_most"].schema,
         "then": {"enum": ["deny", "ask"]},
+        "offline": {"enum": ["local", "deny"]},
     },
     "additionalProperties": False,
 }

@@ -8,12 +8,11 @@ that name no session count together in their project, per hour instead of per tu
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Final, Literal
 
 import msgspec
 
-from billhook.builtins import shared_limits
 from billhook.builtins.trackers import turn_of
 from billhook.core.answers import NOTHING, Answer, ask, deny
 from billhook.core.hook import Context, Hook, Source
@@ -91,11 +90,19 @@ class RateLimiter(msgspec.Struct, frozen=True):
     limits: tuple[tuple[RateLimit, When | None], ...]
     project: str
     clock: Callable[[], float]
+    shared: bool = True  # false: limits of the fleet count here alone, as in a replay
 
-    def __call__(self, ctx: Context) -> Answer:
+    def __call__(self, ctx: Context) -> Answer | Awaitable[Answer]:
         struck = [limit for limit, rule in self.limits if rule is None or rule(ctx)]
         if not struck:
             return NOTHING
+        if not self.shared or all(limit.scope != "fleet" for limit in struck):
+            return self._judge(ctx, struck)
+        from billhook.core.functions import in_thread
+
+        return in_thread(lambda: self._judge(ctx, struck))  # it may wait for the fleet: other verdicts must not
+
+    def _judge(self, ctx: Context, struck: list[RateLimit]) -> Answer:
         counted = ctx.state.setdefault(NAME, set())  # a gate runs again when a later hook rewrites the input
         key = ctx.session_id
         if not key:
@@ -111,8 +118,8 @@ class RateLimiter(msgspec.Struct, frozen=True):
         """Count a call under all its limits. If one is reached: count nothing, and return the refusal."""
         turn = turn_of(self.state, key)[1] if any(limit.per == "turn" for limit in limits) else 0
         refusals: list[Answer] = []
-        shared = [limit for limit in limits if limit.scope == "fleet"]
-        own = [limit for limit in limits if limit.scope != "fleet"]
+        shared = [limit for limit in limits if self.shared and limit.scope == "fleet"]
+        own = [limit for limit in limits if limit not in shared]
 
         def change(record: Value | None) -> Value:
             now = self.clock()
@@ -131,9 +138,12 @@ class RateLimiter(msgspec.Struct, frozen=True):
             self.state.update("limits", key, change)
         return refusals[0] if refusals else None
 
-
     def _count_in_fleet(self, limits: Sequence[RateLimit], now: float) -> Answer | None:
         """Count a call under the limits of the fleet, until one is reached. Returns the refusal."""
+        if not limits:
+            return None
+        from billhook.builtins import shared_limits
+
         for key, limit in _by_key(limits).items():
             seconds = SECONDS[limit.per]
             found = shared_limits.count(self.state, key, seconds, now)

@@ -507,7 +507,9 @@ def _limit(node: Node) -> dict[str, Any]:
         )
     if limit.get("scope") == "fleet" and (limit["per"] != "minute" or limit.get("of") == "minutes"):
         raise WrongError(
-            "a limit of the fleet must be of calls per minute", "such as {at_most: 100, per: minute, scope: fleet}", node
+            "a limit of the fleet must be of calls per minute",
+            "such as {at_most: 100, per: minute, scope: fleet}",
+            node,
         )
     if "offline" in limit and limit.get("scope") != "fleet":
         raise WrongError("`offline` is for limits of the fleet", "add scope: fleet", node)

@@ -196,6 +196,7 @@ class ChainCheck(msgspec.Struct):
     first: int = 0
     last: int = 0
     hash: str = ""
+    compared: int = 0  # records that are the same in the host's own log
     waiting: int | None = None  # records of the host that are not in the stream yet; None: its log was not compared
     findings: list[str] = []  # the first difference is the first
 
@@ -209,7 +210,8 @@ class ChainWalk:
     def __init__(self, root: Path | None = None) -> None:
         self._root = root
         self.checks: dict[str, ChainCheck] = {}
-        self._local: dict[str, Iterator[bytes]] = {}
+        self._local: dict[str, Iterator[tuple[LineEnds, bytes]]] = {}
+        self._own: dict[str, tuple[LineEnds, bytes]] = {}  # the next record of a log, if it is not due yet
 
     def add(self, message: AuditMessage) -> None:
         check = self.checks.setdefault(message.log, ChainCheck(message.log))
@@ -248,21 +250,24 @@ class ChainWalk:
         if self._root is None:
             return
         if check.log not in self._local:
-            found = lines_after(self._log(check.log), self._root, ends.seq - 1)
-            self._local[check.log] = (own for _, own, _ in found)
-        own = next(self._local[check.log], None)
-        if own != line:
+            self._local[check.log] = self._records(check.log, ends.seq - 1)
+        own = self._own.pop(check.log, None) or next(self._local[check.log], None)
+        if own is not None and own[0].seq > ends.seq and not check.compared:
+            self._own[check.log] = own  # the host has removed old records; the stream keeps them
+        elif own is None or own[1] != line:
             what = "is not in the host's log" if own is None else "differs from the host's log"
             _found(check, f"record {ends.seq} {what}")
-            self._local[check.log] = _from(self._log(check.log), self._root, ends.seq)
+            self._local[check.log] = self._records(check.log, ends.seq)
+        else:
+            check.compared += 1
+
+    def _records(self, log: str, after: int) -> Iterator[tuple[LineEnds, bytes]]:
+        assert self._root is not None
+        return ((ends, line) for ends, line, _ in lines_after(self._log(log), self._root, after))
 
     def _log(self, name: str) -> Path:
         assert self._root is not None
         return self._root / "hooks" / name
-
-
-def _from(folder: Path, root: Path, seq: int) -> Iterator[bytes]:
-    return (line for _, line, _ in lines_after(folder, root, seq))
 
 
 def _log_names(root: Path) -> Iterable[str]:

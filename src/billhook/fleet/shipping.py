@@ -63,7 +63,7 @@ class Batch(NamedTuple):
     data: bytes
     first: LineEnds
     last: LineEnds
-    count: int
+    records: int
     place: Place  # the end of its last line
 
 
@@ -139,7 +139,9 @@ class _LogCursor:
         return ()
 
 
-def lines_after(folder: Path, root: Path, number: int, known: Place = Place()) -> Iterator[tuple[LineEnds, bytes, Place]]:
+def lines_after(
+    folder: Path, root: Path, number: int, known: Place = Place()
+) -> Iterator[tuple[LineEnds, bytes, Place]]:
     """The records of a log with higher numbers, oldest first, also those about the log itself."""
     with open_log_files(folder, root) as log:
         for name in [] if log is None else _from(log.names, rotated_name(number + 1)):
@@ -161,8 +163,8 @@ def _from(names: list[str], name: str) -> list[str]:
     return names[begin:]
 
 
-def _start(file: LogFile, inode: int, number: int, known: Place) -> int:
-    if number and known.file == inode and known.offset <= file.size:
+def _start(file: LogFile, inode: int, number: int, known: Place | None) -> int:
+    if number and known is not None and known.file == inode and known.offset <= file.size:
         return known.offset
     return place_of(file, number + 1) if number else 0
 
@@ -203,7 +205,7 @@ class Shipper:
         for log in self._all_logs():
             try:
                 await self._ship_log(log)
-            except (NatsError, asyncio.TimeoutError, OSError) as error:
+            except (NatsError, TimeoutError, OSError) as error:
                 self.problem = _reason(error)
                 break  # the other logs would fail, too
             except StoreError as error:
@@ -245,7 +247,7 @@ class Shipper:
                 await self._ask_stream(log)
                 continue
             log.acknowledged(batch, message)
-            self._shipped += batch.count
+            self._shipped += batch.records
 
     async def _send(self, log: _LogCursor, batch: Batch) -> int:
         expected = {
@@ -267,7 +269,9 @@ class Shipper:
             return
         ends = read_line((found.data or b"").rpartition(b"\n")[2])
         if ends is None or found.seq is None:
-            raise StoreError("the last message of this host in the stream is not from billhook", place=found.subject)
+            raise StoreError(
+                "the last message of this host in the stream is not from billhook", place=found.subject or ""
+            )
         log.moved(Shipped(ends.seq, ends.hash, found.seq, before.lost))
 
     def _save(self) -> None:

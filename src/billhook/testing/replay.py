@@ -416,7 +416,7 @@ class _Substitutes:
             return PastGuard(replace(run.protected, compares=False), run.settings, self.past, name)
         if isinstance(run, rate_limit.RateLimiter):
             self.stateful.append(hook)
-            return replace(run, state=self.state, clock=self.past.clock)
+            return replace(run, state=self.state, clock=self.past.clock, shared=False)
         if isinstance(run, actions.Persistent) and not isinstance(run.run, actions.CommandOutput):
             self.stateful.append(hook)
             return replace(run, state=self.state)

@@ -86,6 +86,33 @@ async def _next(replies: Any) -> Any:
         raise StreamError("the audit stream can't be read: no answer", hint=hint) from None
 
 
+async def own_messages(
+    client: "Client", stream: str, subject: str, host: str, since: str = ""
+) -> AsyncIterator[AuditMessage]:
+    """The messages of one host, for the host itself: its credentials may create one consumer, with its name, for its
+    own subjects only. Raises StreamError."""
+    from nats.errors import Error as NatsError
+    from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
+
+    js = client.jetstream(timeout=_TIMEOUT)
+    start: dict[str, Any] = {"deliver_policy": DeliverPolicy.BY_START_TIME, "opt_start_time": since} if since else {}
+    settings = ConsumerConfig(
+        name=host, filter_subject=subject, ack_policy=AckPolicy.NONE, mem_storage=True, inactive_threshold=30.0, **start
+    )
+    try:
+        made = await js.add_consumer(stream, settings)
+        pending = made.num_pending or 0
+        pulled = await js.pull_subscribe_bind(made.name, stream)
+        while pending:
+            for reply in await pulled.fetch(min(pending, _AT_ONCE), timeout=_TIMEOUT):
+                pending = reply.metadata.num_pending
+                *_, name, log = reply.subject.split(".")
+                yield AuditMessage(reply.metadata.sequence.stream, name, log, reply.data)
+        await js.delete_consumer(stream, made.name)
+    except (NatsError, TimeoutError) as error:
+        raise StreamError(f"the audit stream can't be read: {str(error) or type(error).__name__}") from None
+
+
 # The copy on disk:
 
 
@@ -132,6 +159,10 @@ class StreamCopy:
         names = sorted(self._state().logs)
         pairs = [name.split("/") for name in names]
         return [(host, self._reader(host, log)) for host, log in pairs if not hosts or host in hosts]
+
+    def file_of(self, host: str, log: str) -> Path:
+        """The file of a copied log."""
+        return self._reader(host, log).folder / CURRENT
 
     def host_of(self, file: Path) -> str:
         """The host of a file of the copy."""

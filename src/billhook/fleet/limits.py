@@ -19,6 +19,7 @@ import msgspec
 
 from billhook.builtins.shared_limits import SOCKET
 from billhook.core.errors import BillhookError
+from billhook.fleet.subjects import LIMITS
 from billhook.store import files
 
 if TYPE_CHECKING:
@@ -26,8 +27,11 @@ if TYPE_CHECKING:
 
     from nats.aio.client import Client
 
+    from billhook.fleet.link import FleetLink
+
 _TIMEOUT: Final = 1.0  # the hook has its own deadline; a late count is still right
 _CLOCK_VALID: Final = 300.0  # seconds
+_REPORTED: Final = 1.0
 
 
 class LimitRequest(msgspec.Struct):
@@ -111,3 +115,12 @@ class SharedLimits:
             writer.write(msgspec.json.encode(reply) + b"\n")
             await writer.drain()
             writer.close()
+
+
+async def follow(link: "FleetLink") -> None:
+    """Answer this host's hooks."""
+    limits = SharedLimits(link.client, LIMITS, link.subjects.limit)
+    async with limits.serving(link.root):
+        while True:
+            link.status["limits_problem"] = limits.problem
+            await asyncio.sleep(_REPORTED)

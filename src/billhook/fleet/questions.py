@@ -18,17 +18,23 @@ from msgspec.structs import replace
 from billhook.approvals.queue import AnsweredError, Questions, QueuedQuestion
 from billhook.core.errors import BillhookError, UsageError
 from billhook.fleet import keys
-from billhook.fleet.enrolment import FleetCredentials
+from billhook.fleet.enrolment import FleetCredentials, folder
+from billhook.fleet.policy import SIGNED
+from billhook.fleet.signing import LARGEST
+from billhook.fleet.signing import verified as verified_policy
 from billhook.fleet.subjects import FleetSubjects
+from billhook.store.files import read_bytes
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
     from nats.aio.msg import Msg
 
+    from billhook.fleet.link import FleetLink
+
 _CONTEXT: Final = b"billhook answer 1\n"  # a signature of something else is not one of an answer
 _EVERY: Final = 2.0  # seconds between two announcements of a waiting question
 _POLL: Final = 0.2
-_LARGEST: Final = 256 << 10
+_LARGEST_ANSWER: Final = 256 << 10
 _MOST: Final = 64  # questions of other hosts at once
 _VIA: Final = "fleet"
 
@@ -89,8 +95,7 @@ class QuestionDesk:
         self._client, self._subjects, self._host = client, subjects, host
         self._queue, self._approvers = Questions(root), approvers
         self._announced: dict[str, QueuedQuestion] = {}
-        self.refused = 0
-        self.problem = ""  # why the last answer was refused
+        self.counts: dict[str, Any] = {"accepted": 0, "refused": 0, "problem": ""}
 
     async def run(self) -> None:
         """Announce and accept, without end."""
@@ -116,14 +121,15 @@ class QuestionDesk:
     async def _accept(self, message: "Msg") -> None:
         id_ = message.subject.split(".")[-2]
         try:
-            if len(message.data) > _LARGEST:
+            if len(message.data) > _LARGEST_ANSWER:
                 raise UsageError("an answer was refused: it is too long")
             answer = verified(message.data, self._approvers(), self._subjects.org, self._host, id_)
             with suppress(AnsweredError):  # the announcement shows who was first
                 self._queue.answer(id_, answer.allow, answer.by, _VIA, answer.why[:1000])
+                self.counts["accepted"] += 1
             await self._announce()
         except BillhookError as error:
-            self.refused, self.problem = self.refused + 1, error.message
+            self.counts |= {"refused": self.counts["refused"] + 1, "problem": error.message}
 
 
 class ApproverDesk:
@@ -197,6 +203,17 @@ class ApproverDesk:
                 self._changed.set()
 
 
-def keys_of(policy: Any, member: FleetCredentials) -> list[str]:
+async def follow(link: "FleetLink") -> None:
+    """Announce this host's questions, and accept answers."""
+    desk = QuestionDesk(link.client, link.subjects, link.member.name, link.root, lambda: approver_keys(link))
+    link.status["answers"] = desk.counts
+    await desk.run()
+
+
+def approver_keys(link: "FleetLink") -> list[str]:
     """The keys whose answers count: the organisation's, and those that its policy names."""
-    return [member.policy_key, *(policy.approvers.values() if policy is not None else ())]
+    found = [link.member.policy_key]
+    with suppress(BillhookError):
+        data = read_bytes(folder(link.root) / SIGNED, 2 * LARGEST, root=link.root, private=True)
+        found += verified_policy(data, link.member).approvers.values() if data else ()
+    return found

@@ -11,7 +11,7 @@ A verdict never waits for this: it only reads the files that the verdicts' recor
 import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -20,6 +20,8 @@ import msgspec
 from nats.errors import Error as NatsError
 from nats.js.errors import APIError, NotFoundError
 
+from billhook.fleet.enrolment import folder
+from billhook.fleet.subjects import AUDIT
 from billhook.store import files
 from billhook.store.files import StoreError
 from billhook.store.log import LineEnds, read_line
@@ -31,10 +33,13 @@ from billhook.store.log.verify import current
 if TYPE_CHECKING:
     from nats.js import JetStreamContext
 
+    from billhook.fleet.link import FleetLink
+
 MOST_BYTES: Final = 256 << 10  # of one message, without the last line
 _MOST_LINES: Final = 1000
 _BATCHES: Final = 16  # of one log, before other logs get their turn
 _TIMEOUT: Final = 5.0
+_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 5.0
 _WRONG_LAST: Final = 10071  # the server's number for "wrong last sequence"
 LOG_NAME: Final = re.compile(r"[A-Za-z0-9-]+")
@@ -103,6 +108,8 @@ class _LogCursor:
 
     def waiting(self) -> int:
         """The number of records that were not shipped."""
+        if not self.has_changed():
+            return 0
         head = current(self.folder, self.root)
         return 0 if head is None else max(0, head.seq - self.shipped.seq)
 
@@ -187,16 +194,6 @@ class Shipper:
         self._known = _read_cursor(cursor, root)
         self._shipped = 0
         self.problem = ""
-
-    async def run(self, pause: float = 0.5, shipped: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Ship without end. Looks for new records every `pause` seconds; after a failure it waits longer."""
-        rest = pause
-        while True:
-            sent = await self.ship()
-            rest = min(2 * rest, _LONGEST_PAUSE) if self.problem else pause
-            if sent and shipped is not None:
-                await shipped()
-            await asyncio.sleep(rest if self.problem or not sent else 0)
 
     async def ship(self) -> int:
         """Ship what is new, at most some batches of each log; returns the number of records. Never raises because of
@@ -293,3 +290,18 @@ def _reason(error: Any) -> str:
     if isinstance(error, APIError):
         return f"the fleet's server refuses records: {error.description}"
     return f"the fleet can't be reached: {str(error) or type(error).__name__}"
+
+
+async def follow(link: "FleetLink") -> None:
+    """Ship without end. After a failure the pauses grow."""
+    cursor = folder(link.root) / "shipped.json"
+    shipper = Shipper(
+        link.root, link.client.jetstream(timeout=_TIMEOUT), AUDIT, link.subjects.audit(link.member.name), cursor
+    )
+    pause = _PAUSE
+    while True:
+        sent = await shipper.ship() if link.client.is_connected else 0
+        now = shipper.status
+        link.status |= {"shipped": now.shipped, "lag": now.waiting, "lost": now.lost, "shipping_problem": now.problem}
+        pause = min(2 * pause, _LONGEST_PAUSE) if now.problem else _PAUSE
+        await asyncio.sleep(0 if sent and now.waiting else pause)

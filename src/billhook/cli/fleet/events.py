@@ -1,7 +1,8 @@
 """`billhook fleet events` and `billhook fleet verify`: the audit stream, read with the credentials of a reader."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from billhook.cli import screen
+from billhook.cli import screen, times
 from billhook.cli.events import IN_THE_TABLE, Printer, Table, format_options, query
 from billhook.cli.fleet.folder import as_member, fleet_option, reader_option
 from billhook.cli.options import flag, option, usage, words
@@ -43,7 +44,9 @@ Examples:
 Exit code: 0 success, also if nothing matches; 2 usage, or a stream
 that can't be read.""")
 @option("--host", "-H", "hosts", "HOST,..", "Only these hosts.", multiple=True)
-@option("--session", "-s", "sessions", "S,..", "Only these sessions: names, ids, or their first characters.", multiple=True)
+@option(
+    "--session", "-s", "sessions", "S,..", "Only these sessions: names, ids, or their first characters.", multiple=True
+)
 @option("--text", "TEXT", "Only events that contain this; case matters.")
 @query.filter_options
 @query.slice_options("100 in the table")
@@ -105,7 +108,7 @@ async def update(
     async for some in copy.update(client, AUDIT, fleet.subjects.audits, hosts):
         number += len(some)
         new = [*new, *some] if number <= _MANY else []
-        if number > _MANY and screen.is_tty():
+        if number > _MANY and sys.stderr.isatty():
             screen.note(f"copied {number:,} messages of the stream")
     return new
 
@@ -184,7 +187,7 @@ Examples:
 Exit code: 0 no difference, 1 a difference, 2 usage, or a stream that
 can't be read.""")
 @click.argument("host", metavar="HOST")
-@query.times.option("--since", "since", end=False, help="Only messages that arrived since: 1h, 2d, yesterday, a date.")
+@times.option("--since", "since", end=False, help="Only messages that arrived since: 1h, 2d, yesterday, a date.")
 @flag("--json", "as_json", "Print one line of JSON for each log.")
 @reader_option
 @fleet_option

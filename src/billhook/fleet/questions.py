@@ -16,9 +16,10 @@ import msgspec
 from msgspec.structs import replace
 
 from billhook.approvals.queue import AnsweredError, Questions, QueuedQuestion
+from billhook.config.fleet_policy import folder
 from billhook.core.errors import BillhookError, UsageError
 from billhook.fleet import keys
-from billhook.fleet.enrolment import FleetCredentials, folder
+from billhook.fleet.enrolment import FleetCredentials
 from billhook.fleet.policy import SIGNED
 from billhook.fleet.signing import LARGEST
 from billhook.fleet.signing import verified as verified_policy

@@ -46,9 +46,6 @@ async def repeat(link: "FleetLink") -> None:
 
 
 def _report(link: "FleetLink", at: float) -> HostState:
-    known = {
-        name: link.status[name]
-        for name in ("sequence", "stage", "refused", "lag", "lost", "would")
-        if name in link.status
-    }
+    names = ("sequence", "stage", "refused", "lag", "lost", "would")
+    known = {name: link.status[name] for name in names if name in link.status}
     return HostState(link.member.name, __version__, at, managed=link.member.managed, tags=link.member.tags, **known)

@@ -20,7 +20,7 @@ import msgspec
 from nats.errors import Error as NatsError
 from nats.js.errors import APIError, NotFoundError
 
-from billhook.fleet.enrolment import folder
+from billhook.config.fleet_policy import folder
 from billhook.fleet.subjects import AUDIT
 from billhook.store import files
 from billhook.store.files import StoreError
@@ -147,7 +147,7 @@ class _LogCursor:
 
 
 def lines_after(
-    folder: Path, root: Path, number: int, known: Place = Place()
+    folder: Path, root: Path, number: int, known: Place | None = None
 ) -> Iterator[tuple[LineEnds, bytes, Place]]:
     """The records of a log with higher numbers, oldest first, also those about the log itself."""
     with open_log_files(folder, root) as log:
@@ -295,9 +295,8 @@ def _reason(error: Any) -> str:
 async def follow(link: "FleetLink") -> None:
     """Ship without end. After a failure the pauses grow."""
     cursor = folder(link.root) / "shipped.json"
-    shipper = Shipper(
-        link.root, link.client.jetstream(timeout=_TIMEOUT), AUDIT, link.subjects.audit(link.member.name), cursor
-    )
+    js, subject = link.client.jetstream(timeout=_TIMEOUT), link.subjects.audit(link.member.name)
+    shipper = Shipper(link.root, js, AUDIT, subject, cursor)
     pause = _PAUSE
     while True:
         sent = await shipper.ship() if link.client.is_connected else 0

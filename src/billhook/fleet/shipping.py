@@ -41,6 +41,7 @@ _BATCHES: Final = 16  # of one log, before other logs get their turn
 _TIMEOUT: Final = 5.0
 _PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 5.0
+_ID: Final = "Nats-Msg-Id"
 _WRONG_LAST: Final = 10071  # the server's number for "wrong last sequence"
 LOG_NAME: Final = re.compile(r"[A-Za-z0-9-]+")
 _LARGEST_CURSOR: Final = 64 << 20
@@ -248,7 +249,7 @@ class Shipper:
 
     async def _send(self, log: _LogCursor, batch: Batch) -> int:
         expected = {
-            "Nats-Msg-Id": batch.last.hash,
+            _ID: batch.last.hash,
             "Nats-Expected-Last-Subject-Sequence": str(log.shipped.message),
         }
         subject = f"{self._subject}.{log.folder.name}"

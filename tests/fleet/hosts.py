@@ -111,3 +111,11 @@ def eventually(check: Callable[[], Any], seconds: float = 10.0) -> Any:
         assert time.monotonic() < end, "it did not happen in time"
         time.sleep(0.05)
     return found
+
+
+async def until(check: Callable[[], Any], seconds: float = 15.0) -> None:
+    """The same, beside other tasks."""
+    end = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < end, "it did not happen in time"
+        await asyncio.sleep(0.05)

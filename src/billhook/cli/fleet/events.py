@@ -128,8 +128,8 @@ class FleetNames(query.SessionNames):
     def host(self, record: Record) -> str:
         return self._hosts.get(record.id, "")
 
-    def of(self, record: Record) -> str:
-        return f"{self.host(record)}:{super().of(record)}".removesuffix(":")
+    def name(self, record: Record) -> str:
+        return f"{self.host(record)}:{super().name(record) or record.session_id[:8]}".removesuffix(":")
 
 
 class FleetPrinter(Printer):

@@ -55,10 +55,7 @@ AGENT: Final = base.Agent(
     aliases=("factory",),
     meanings=Meanings(name="droid", naming="droid", join="\n\n", timeout=60.0),
     event_names={name: name for name in f"{base.LIKE_CLAUDE} Notification".split() if name != "SubagentStart"},
-    tools=base.pairs(
-        "Execute=Bash Read=Read Create=Write Edit=Edit ApplyPatch=apply_patch Grep=Grep Glob=Glob LS=LS "
-        "FetchUrl=WebFetch WebSearch=WebSearch TodoWrite=TodoWrite Task=Agent"
-    ),
+    tools=base.pairs("Execute=Bash Create=Write ApplyPatch=apply_patch FetchUrl=WebFetch Task=Agent"),
     inputs={
         "Edit": {"old_str": "old_string", "new_str": "new_string", "change_all": "replace_all"},
         "Read": _FILE,

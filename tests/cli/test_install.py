@@ -403,7 +403,9 @@ def test_all(me: Person) -> None:
             "copilot": ("skipped", "not found: no `copilot` on PATH, no <here>/home/.copilot"),
             "cursor": ("skipped", "not found: no `cursor-agent` on PATH, no <here>/home/.cursor"),
             "opencode": ("skipped", "not found: no `opencode` on PATH, none of its files in <here>/home/.config"),
-            "hermes": ("skipped", "not found: no `hermes` on PATH, no <here>/home/.hermes"), 'droid': ('skipped', 'not found: no `droid` on PATH, no <here>/home/.factory')}
+            "hermes": ("skipped", "not found: no `hermes` on PATH, no <here>/home/.hermes"),
+            "droid": ("skipped", "not found: no `droid` on PATH, no <here>/home/.factory"),
+        }
     )
     assert (ended.code, ended.err) == snapshot(
         (
@@ -430,7 +432,9 @@ hint: write `"oops"`
                 "Copilot: not installed in ~/.copilot/hooks/billhook.json; nothing was changed",
                 "Cursor: not installed in ~/.cursor/hooks.json; nothing was changed",
                 "OpenCode: not installed in ~/.config/opencode/plugins/billhook.js; nothing was changed",
-                "Hermes: not installed in ~/.hermes/config.yaml; nothing was changed", 'Factory Droid: not installed in ~/.factory/settings.json; nothing was changed'],
+                "Hermes: not installed in ~/.hermes/config.yaml; nothing was changed",
+                "Factory Droid: not installed in ~/.factory/settings.json; nothing was changed",
+            ],
         )
     )
 

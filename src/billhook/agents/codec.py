@@ -361,7 +361,7 @@ class ReferenceForm(AgentDialect):
     specific = kinds(
         "hookEventName permissionDecision permissionDecisionReason additionalContext", objects="updatedInput"
     )
-    words = {**WORDS, "allow": Decision.ALLOW}
+    words: Mapping[str, Decision] = {**WORDS, "allow": Decision.ALLOW}
 
     def decide(self, event: Event, answer: Answer) -> tuple[Payload, Payload]:
         if event.hook_event_name != "PreToolUse":

@@ -1,8 +1,8 @@
 """Factory Droid: the reference's events and answers, with its own names of tools.
 
 From its documentation and reports of users, not measured. Its documents also show payloads in camelCase; both are read.
-It reads `hooks.json` in its folder instead of the `hooks` of its settings if that file exists, and a report says that
-`droid exec` then runs no hooks, so `install` writes the settings.
+It reads `hooks.json` in its folder instead of the `hooks` of its settings if that file exists, and
+according to a report it then runs no hooks, so `install` writes the settings.
 """
 
 import os

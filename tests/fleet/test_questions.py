@@ -39,6 +39,7 @@ def person(fleet: Fleet, name: str, role: Any = "approver") -> FleetCredentials:
     """A member that may answer; the next policy names its key."""
     if not (fleet.folder / f"{name}.creds").exists():
         fleet.cluster.write(server.add_member(fleet.folder, fleet.record, name, role))
+        fleet.wait_for(name)
     return read_credentials(fleet.folder / f"{name}.creds")
 
 

@@ -82,7 +82,7 @@ def test_acknowledgement_that_is_lost(fleet: Fleet, tmp_path: Path, monkeypatch:
         client, one = await shipper(tmp_path, member)
         send = one._send
 
-        async def unheard(log: shipping._LogCursor, batch: shipping.Batch) -> int:
+        async def unheard(log: shipping._LogCursor, batch: shipping.LogBatch) -> int:
             await send(log, batch)
             raise TimeoutError
 

@@ -56,21 +56,21 @@ class Shipped(msgspec.Struct, frozen=True):
     lost: int = 0  # records that were removed from the log before they were shipped
 
 
-class Place(NamedTuple):
+class LogPlace(NamedTuple):
     """Where the next line of a log begins, if the file is still the same."""
 
     file: int = 0  # its inode
     offset: int = 0
 
 
-class Batch(NamedTuple):
+class LogBatch(NamedTuple):
     """Some lines of a log that follow each other without a gap."""
 
     data: bytes
     first: LineEnds
     last: LineEnds
     records: int
-    place: Place  # the end of its last line
+    place: LogPlace  # the end of its last line
 
 
 class _LogCursor:
@@ -78,14 +78,14 @@ class _LogCursor:
 
     def __init__(self, folder: Path, root: Path, shipped: Shipped) -> None:
         self.folder, self.root, self.shipped = folder, root, shipped
-        self._place, self._seen = Place(), ()  # type: tuple[Place, tuple[int, ...]]
-        self.pending: Batch | None = None  # sent, and not acknowledged
+        self._place, self._seen = LogPlace(), ()  # type: tuple[LogPlace, tuple[int, ...]]
+        self.pending: LogBatch | None = None  # sent, and not acknowledged
 
     def has_changed(self) -> bool:
         """Whether there may be something new. Costs one stat."""
         return self._stamp() != self._seen or self.pending is not None
 
-    def batch(self) -> Batch | None:
+    def batch(self) -> LogBatch | None:
         """The next lines to ship. What was sent without an acknowledgement is sent again unchanged."""
         if self.pending is None:
             stamp = self._stamp()  # before reading: what is added meanwhile is found the next time
@@ -96,7 +96,7 @@ class _LogCursor:
                 self.pending = self._read(0)
         return self.pending
 
-    def acknowledged(self, batch: Batch, message: int) -> None:
+    def acknowledged(self, batch: LogBatch, message: int) -> None:
         before = self.shipped
         gap = max(0, batch.first.seq - before.seq - 1) if batch.first.seq > before.seq else batch.first.seq - 1
         self.shipped = Shipped(batch.last.seq, batch.last.hash, message, before.lost + gap)
@@ -105,7 +105,7 @@ class _LogCursor:
     def moved(self, shipped: Shipped) -> None:
         """The stream has more, or less, than the cursor shows."""
         if shipped != self.shipped:
-            self.shipped, self._place, self.pending = shipped, Place(), None
+            self.shipped, self._place, self.pending = shipped, LogPlace(), None
 
     def waiting(self) -> int:
         """The number of records that were not shipped."""
@@ -118,7 +118,7 @@ class _LogCursor:
         """Whether the log was removed and begun again: its records don't follow the last one that was shipped."""
         return 1 < first.seq == self.shipped.seq + 1 and first.prev != self.shipped.hash
 
-    def _read_new_log(self) -> Batch | None:
+    def _read_new_log(self) -> LogBatch | None:
         """The beginning of a log that ends before the last record that was shipped, so it is another one."""
         head = current(self.folder, self.root)
         before = self.shipped
@@ -126,9 +126,9 @@ class _LogCursor:
             return None
         return self._read(0)
 
-    def _read(self, number: int) -> Batch | None:
+    def _read(self, number: int) -> LogBatch | None:
         lines: list[bytes] = []
-        size, first, last, place = 0, None, None, Place()
+        size, first, last, place = 0, None, None, LogPlace()
         for ends, line, end in lines_after(self.folder, self.root, number, self._place):
             if last is not None and (ends.seq != last.seq + 1 or size + len(line) > MOST_BYTES):
                 break
@@ -138,7 +138,7 @@ class _LogCursor:
                 break
         if first is None or last is None:
             return None
-        return Batch(b"\n".join(lines), first, last, len(lines), place)
+        return LogBatch(b"\n".join(lines), first, last, len(lines), place)
 
     def _stamp(self) -> tuple[int, ...]:
         with suppress(OSError):
@@ -148,8 +148,8 @@ class _LogCursor:
 
 
 def lines_after(
-    folder: Path, root: Path, number: int, known: Place | None = None
-) -> Iterator[tuple[LineEnds, bytes, Place]]:
+    folder: Path, root: Path, number: int, known: LogPlace | None = None
+) -> Iterator[tuple[LineEnds, bytes, LogPlace]]:
     """The records of a log with higher numbers, oldest first, also those about the log itself."""
     with open_log_files(folder, root) as log:
         for name in [] if log is None else _from(log.names, rotated_name(number + 1)):
@@ -162,7 +162,7 @@ def lines_after(
                     for offset, line in block.lines():
                         ends = read_line(line or b"")
                         if ends is not None and line is not None and ends.seq > number:
-                            yield ends, line, Place(inode, offset + len(line) + 1)
+                            yield ends, line, LogPlace(inode, offset + len(line) + 1)
 
 
 def _from(names: list[str], name: str) -> list[str]:
@@ -171,7 +171,7 @@ def _from(names: list[str], name: str) -> list[str]:
     return names[begin:]
 
 
-def _start(file: LogFile, inode: int, number: int, known: Place | None) -> int:
+def _start(file: LogFile, inode: int, number: int, known: LogPlace | None) -> int:
     if number and known is not None and known.file == inode and known.offset <= file.size:
         return known.offset
     return place_of(file, number + 1) if number else 0
@@ -247,7 +247,7 @@ class Shipper:
             log.acknowledged(batch, message)
             self._shipped += batch.records
 
-    async def _send(self, log: _LogCursor, batch: Batch) -> int:
+    async def _send(self, log: _LogCursor, batch: LogBatch) -> int:
         expected = {
             _ID: batch.last.hash,
             "Nats-Expected-Last-Subject-Sequence": str(log.shipped.message),

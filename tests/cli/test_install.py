@@ -404,6 +404,7 @@ def test_all(me: Person) -> None:
             "cursor": ("skipped", "not found: no `cursor-agent` on PATH, no <here>/home/.cursor"),
             "opencode": ("skipped", "not found: no `opencode` on PATH, none of its files in <here>/home/.config"),
             "hermes": ("skipped", "not found: no `hermes` on PATH, no <here>/home/.hermes"),
+            "pi": ("skipped", "not found: no `pi` on PATH, no <here>/home/.pi/agent"),
         }
     )
     assert (ended.code, ended.err) == snapshot(
@@ -449,6 +450,7 @@ Copilot: skipped, not found: no `copilot` on PATH, no ~/.copilot
 Cursor: skipped, not found: no `cursor-agent` on PATH, no ~/.cursor
 OpenCode: skipped, not found: no `opencode` on PATH, none of its files in ~/.config
 Hermes: skipped, not found: no `hermes` on PATH, no ~/.hermes
+pi: skipped, not found: no `pi` on PATH, no ~/.pi/agent
 -- exit 1
 """)
 

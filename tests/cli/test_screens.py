@@ -111,7 +111,7 @@ Options:
   --dialect NAME               The protocol of --run hooks: their input, and
                                the meaning of their exit codes. One of claude,
                                spec, claw, claw-text, lesson, codex, gemini,
-                               qwen, copilot, cursor, opencode, hermes,
+                               qwen, copilot, cursor, opencode, hermes, pi,
                                universal.  [default: claude]
   --match M                    Run --run hooks only for tools (or sources,
                                triggers ...) that match.

@@ -6,12 +6,10 @@ export default function billhook(pi) {
   const on = (name, fields, act = () => {}) =>
     settings.hooks?.[name] && pi.on(name, async (event, ctx) => {
       const about = { session_id: ctx.sessionManager.getSessionId(), cwd: ctx.cwd, has_ui: ctx.hasUI }
-      const answer = check(name, { ...about, ...fields(event) })
-      return act(await answer.catch((error) => ({ refusal: error.message })), event, ctx)
+      return act(await check(name, { ...about, ...fields(event) }).catch((error) => ({ refusal: error.message })), event, ctx)
     })
   for (const name of ["session_start", "session_shutdown"]) on(name, ({ reason }) => ({ source: reason, reason }))
   on("input", ({ text }) => ({ prompt: text }), ({ refusal, additionalContext }, event, ctx) => {
-    continued = false
     if (refusal) return (ctx.hasUI ? ctx.ui.notify(refusal, "error") : console.error(refusal)), { action: "handled" }
     if (additionalContext) return { ...event, action: "transform", text: `${event.text}\n\n${additionalContext}` }
   })
@@ -26,7 +24,6 @@ export default function billhook(pi) {
   })
   on("agent_before_settle", () => ({ stop_hook_active: continued }), ({ refusal: content }) => {
     continued = Boolean(content)
-    const message = { type: "custom_message", customType: "billhook", content, display: true }
-    return content && { continue: true, entries: [message] }
+    return content && { continue: true, entries: [{ type: "custom_message", customType: "billhook", content, display: true }] }
   })
 }

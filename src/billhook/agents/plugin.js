@@ -21,7 +21,7 @@ const check = async (event, payload) => {
   let answer = {}
   for (const entry of settings.hooks?.[event] ?? []) {
     const { code, out, err } = await run(entry, { hook_event_name: event, ...payload })
-    try { answer = code === 0 && JSON.parse(out.trim() || "{}") } catch { answer = false }
+    try { answer = (code === 0 && JSON.parse(out.trim() || "{}")) || false } catch { answer = false }
     if (answer.decision === "block") throw new Error(answer.reason)
     if (code === 2 || (!answer && entry.failClosed)) throw new Error(err.trim() || "billhook failed")
   }

@@ -122,6 +122,8 @@ answer() {
     opencode:*) deny 2 ;;
     hermes:prompt | hermes:subagent | hermes:compact) allow ;;
     hermes:*) deny 2 ;;
+    droid:compact) allow ;;
+    droid:*) deny 2 ;;
     pi:compact) allow ;;
     pi:*) deny 2 ;;
     *:prompt) deny 0 "{\"decision\":\"block\",\"reason\":\"$why\",\"continue\":false,\"stopReason\":\"$why\"}" ;;

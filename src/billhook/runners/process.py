@@ -391,16 +391,20 @@ class Child:
         self._poll.close()
         os.close(self._watch)
         reap_orphans()
-        self._ended = Exit(
+        self._ended = self._as_exit(status, timed_out=timed_out)
+        return self._ended
+
+    def _as_exit(self, status: int | None, *, timed_out: bool = False) -> Exit:
+        known = status is not None and not timed_out
+        return Exit(
             stdout=bytes(self._kept[self._out]),
             stderr=bytes(self._kept[self._err]),
             truncated=self._truncated,
             timed_out=timed_out,
             lost=not timed_out and status is None,
-            code=status if status is not None and status >= 0 and not timed_out else None,
-            signal=-status if status is not None and status < 0 and not timed_out else None,
+            code=status if known and status >= 0 else None,
+            signal=-status if known and status < 0 else None,
         )
-        return self._ended
 
     def _is_lost(self) -> bool:
         """Whether other code collected the leader: the host ignores SIGCHLD or waits for any child."""

@@ -287,6 +287,7 @@ def _take_place(call: dict[str, Any], fds: list[int]) -> None:
     for fd in fds:
         os.close(fd)
     os.umask(call["umask"])
+    QuickEnd.pid, QuickEnd.report = os.getpid(), call["report"]
     env = dict(pair.split(b"=", 1) for pair in call["env"].split(b"\0") if pair)
     if AtStart.ctype is not None:
         env[b"LC_CTYPE"] = AtStart.ctype
@@ -400,6 +401,8 @@ class QuickEnd:
     script's own objects are destroyed."""
 
     status: int | None = None  # None: the interpreter tells it
+    pid = 0
+    report: tuple[bytes, bytes] = (b"", b"")  # where to report the end, and what the report begins with
     filters: Sequence[Any] = ()
     shared: frozenset[str] = frozenset()
     libraries: tuple[str, ...] = ()
@@ -415,7 +418,19 @@ class QuickEnd:
         if not inert:
             _destroy([name for name in sys.modules if name not in cls.shared])
         if _flushed():
+            cls._report_end()
             os._exit(cls.status)
+
+    @classmethod
+    def _report_end(cls) -> None:
+        """Tell the daemon: it takes the kernel long to free the memory. Until then a plain process has closed its files."""
+        if os.getpid() == cls.pid:  # not a fork that the script made
+            name, key = cls.report
+            os.closerange(0, max(map(int, _names("/proc/self/fd")), default=2) + 1)
+            try:
+                _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM).sendto(key + bytes([cls.status or 0]), name)
+            except OSError:
+                pass
 
 
 def _is_inert(kind: type) -> bool:

@@ -58,8 +58,8 @@ def serve(fresh: dict[str, Any], before: frozenset[str]) -> tuple[CodeType, dict
     atexit.register(QuickEnd.leave)
     for name in COMMON:
         import_module(name)
-    QuickEnd.filters, QuickEnd.shared = list(sys.modules["warnings"].filters), frozenset(sys.modules) - {"__main__"}
     _say(control, _greeting(before))
+    QuickEnd.filters, QuickEnd.shared = list(sys.modules["warnings"].filters), frozenset(sys.modules) - {"__main__"}
     sys.dont_write_bytecode = AtStart.writes_none
     os.chdir("/")  # it must not keep a project's folder in use
     gc.collect()
@@ -69,7 +69,7 @@ def serve(fresh: dict[str, Any], before: frozenset[str]) -> tuple[CodeType, dict
         kind, *rest = marshal.loads(_received(control)[0])
         if kind == "code":
             _remember(codes, *rest)
-        elif (link := _spare(control, *rest)) is not None:
+        elif (link := _spare(control, fresh, *rest)) is not None:
             return _script(link, codes, fresh)
 
 
@@ -158,7 +158,9 @@ def _remember(codes: Codes, file: str, digest: str, text: bytes) -> None:
             pass
 
 
-def _spare(control: _socket.socket, marker: bytes, session: bool, rehearse: bool) -> _socket.socket | None:
+def _spare(
+    control: _socket.socket, fresh: dict[str, Any], marker: bytes, session: bool, rehearse: bool
+) -> _socket.socket | None:
     """Fork a process that waits for a script: there, the socket on which it gets it. In the parent, None.
 
     The process in between ends at once, so that the daemon, which adopts orphans, becomes the parent of the spare: it
@@ -190,7 +192,7 @@ def _spare(control: _socket.socket, marker: bytes, session: bool, rehearse: bool
     (os.setsid if session else os.setpgrp)()
     _mark(b"BILLHOOK_CHILD=", marker)
     if rehearse:
-        _rehearse()
+        _rehearse(fresh)
     _say(theirs, os.getpid())
     return theirs
 
@@ -198,35 +200,41 @@ def _spare(control: _socket.socket, marker: bytes, session: bool, rehearse: bool
 _REHEARSAL = b"""
 import json, os, re, sys
 from pathlib import Path
-try:
-    read, write = os.pipe()
-    os.write(write, json.dumps({"tool_input": {"command": "ls", "text": ""}, "list": [1, 2.5, None]}).encode())
-    os.close(write)
-    with open(read) as file:
-        data = json.load(file)
-    command = data.get("tool_input", {}).get("command", "")
-    if re.search(r"\\brm\\s+-rf\\b", command) or Path(command).suffix == ".env":
-        print(f"blocked: {command}", file=sys.stderr)
-    os.path.join(os.environ.get("HOME", ""), command)
-    sys.exit(0)
-except SystemExit:
-    pass
+read, write = os.pipe()
+os.write(write, json.dumps({"tool_input": {"command": "ls", "text": ""}, "list": [1, 2.5, None]}).encode())
+os.close(write)
+with open(read) as file:
+    data = json.load(file)
+command = data.get("tool_input", {}).get("command", "")
+if re.search(r"\\brm\\s+-rf\\b", command) or Path(command).suffix == ".env":
+    print(f"blocked: {command}", file=sys.stderr)
+os.path.join(os.environ.get("HOME", ""), command)
+sys.exit(0)
 """
 
 
-def _rehearse() -> None:
+def _rehearse(fresh: dict[str, Any]) -> None:
     """Do what a call does, while no caller waits: a page that is shared with the parent is copied at its first use,
     and that takes longer than anything else in a call."""
-    env = dict(os.environb)
-    _set_environment(env)
-    marshal.loads(marshal.dumps(env, 2))
-    main = {"__name__": "rehearsal"}
-    exec(compile(_REHEARSAL, "rehearsal", "exec", dont_inherit=True), main)
-    main.clear()
-    machinery.SourceFileLoader("rehearsal", os.path.realpath("/usr/bin/env"))
+    main, path, argv, words = sys.modules["__main__"], [*sys.path], sys.argv, getattr(sys, "orig_argv", sys.argv)
+    call = {"argv": [b"/usr/bin/env"], "orig_argv": [*map(os.fsencode, words)], "name": b"", "text": _REHEARSAL}
+    call = marshal.loads(marshal.dumps({**call, "digest": "", "env": b"\0".join(map(b"=".join, os.environb.items()))}, 2))
+    _set_environment(call)
+    _name_process(call)
+    try:
+        with ScriptGuard():
+            exec(*_as_main(call, {}, fresh))
+    except SystemExit:
+        pass
     kinds = {type(one) for one in gc.get_objects()}
     _ends_quietly(kinds)
+    all(map(_is_inert, kinds))
+    _destroy(["__main__"])
     _flushed()
+    _names("/proc/self/fd")
+    sys.modules["__main__"], sys.path[:], sys.argv, QuickEnd.status = main, path, argv, None
+    if hasattr(sys, "orig_argv"):
+        sys.orig_argv = words
     gc.collect()
     gc.freeze()  # at the end, only the script's own objects are left to look at
 
@@ -288,10 +296,7 @@ def _take_place(call: dict[str, Any], fds: list[int]) -> None:
         os.close(fd)
     os.umask(call["umask"])
     QuickEnd.pid, QuickEnd.report = os.getpid(), call["report"]
-    env = dict(pair.split(b"=", 1) for pair in call["env"].split(b"\0") if pair)
-    if AtStart.ctype is not None:
-        env[b"LC_CTYPE"] = AtStart.ctype
-    _set_environment(env)
+    _set_environment(call)
     _name_process(call)
     main_thread: Any = sys.modules["threading"].main_thread()
     main_thread._set_native_id()  # a fork keeps the number of its parent before Python 3.13
@@ -302,8 +307,11 @@ def _take_place(call: dict[str, Any], fds: list[int]) -> None:
         logging._startTime = time.time_ns() if isinstance(logging._startTime, int) else time.time()
 
 
-def _set_environment(env: dict[bytes, bytes]) -> None:
+def _set_environment(call: dict[str, Any]) -> None:
     """Replace all variables, in this order, also for the C library. `os.environ` would take three times as long."""
+    env = dict(pair.split(b"=", 1) for pair in call["env"].split(b"\0") if pair)
+    if AtStart.ctype is not None:
+        env[b"LC_CTYPE"] = AtStart.ctype
     known: Any = os.environ
     for name in known._data:
         os.unsetenv(name)
@@ -416,6 +424,8 @@ class QuickEnd:
         inert = all(map(_is_inert, kinds))
         kinds.clear()  # a class keeps its module
         if not inert:
+            for name in _FORGOTTEN:
+                setattr(sys, name, None)
             _destroy([name for name in sys.modules if name not in cls.shared])
         if _flushed():
             cls._report_end()
@@ -433,6 +443,9 @@ class QuickEnd:
                 pass
 
 
+_HEAP_TYPE = 1 << 9  # a class that is not compiled into the interpreter; others can't be changed
+
+
 def _is_inert(kind: type) -> bool:
     """Whether the end of such objects has no effect: they are of classes in Python, or built in. Files are not."""
     return all(
@@ -448,16 +461,16 @@ def _ends_quietly(kinds: Iterable[type]) -> bool:
         return False
     if len(sys._current_frames()) > 1 or "_ctypes" in sys.modules:
         return False
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None) or ""
-        if name not in QuickEnd.shared and not file.endswith(".py") and not _is_in(file, QuickEnd.libraries) and file:
+    for name in [name for name in sys.modules if name not in QuickEnd.shared]:
+        file = getattr(sys.modules[name], "__file__", None) or ""
+        if not file.endswith(".py") and not _is_in(file, QuickEnd.libraries) and file:
             return False
     return not any(map(_runs_code_at_end, kinds))
 
 
 def _runs_code_at_end(kind: type) -> bool:
-    if kind.__name__ in ("generator", "coroutine", "async_generator"):
-        return True
+    if not kind.__flags__ & _HEAP_TYPE:
+        return kind.__name__ in ("generator", "coroutine", "async_generator")
     return any("__del__" in vars(base) and hasattr(vars(base)["__del__"], "__code__") for base in kind.__mro__)
 
 
@@ -488,8 +501,6 @@ def _destroy(names: Sequence[str]) -> None:
 
     if gc.isenabled():
         gc.collect()
-    for name in _FORGOTTEN:
-        setattr(sys, name, None)
     left = [weakref.ref(sys.modules[name]) for name in names if type(sys.modules[name]) is type(sys)]
     for name in names:
         del sys.modules[name]

@@ -395,15 +395,15 @@ class Child:
         return self._ended
 
     def _as_exit(self, status: int | None, *, timed_out: bool = False) -> Exit:
-        known = status is not None and not timed_out
+        known = None if timed_out else status
         return Exit(
             stdout=bytes(self._kept[self._out]),
             stderr=bytes(self._kept[self._err]),
             truncated=self._truncated,
             timed_out=timed_out,
             lost=not timed_out and status is None,
-            code=status if known and status >= 0 else None,
-            signal=-status if known and status < 0 else None,
+            code=known if known is not None and known >= 0 else None,
+            signal=-known if known is not None and known < 0 else None,
         )
 
     def _is_lost(self) -> bool:

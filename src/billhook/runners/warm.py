@@ -30,7 +30,7 @@ from billhook.core.answers import Exit
 from billhook.runners import process, process_tree
 from billhook.runners.command import CoveredFiles
 from billhook.runners.process import Child, fed, launch
-from billhook.runners.process_tree import MARKER, Tree, processes
+from billhook.runners.process_tree import MARKER, Tree
 from billhook.runners.python_command import PythonCall, recognise
 from billhook.runners.spawn import Folder, Poll, _has_terminal, pipe, spawn
 from billhook.runners.uv_script import PENDING
@@ -347,7 +347,9 @@ class Spare:
 
     def is_fit(self) -> bool:
         """Whether it waits: not dead, and not stopped."""
-        return any(one.state in (b"S", b"R") for one in processes([str(self.pid)]))
+        with suppress(ChildProcessError):
+            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is None
+        return False
 
     def send(self, message: dict[str, Any], fds: tuple[int, int, int], cwd: str) -> None:
         """Hand over a script. Raises OSError."""

@@ -217,8 +217,9 @@ def _rehearse(fresh: dict[str, Any]) -> None:
     """Do what a call does, while no caller waits: a page that is shared with the parent is copied at its first use,
     and that takes longer than anything else in a call."""
     main, path, argv, words = sys.modules["__main__"], [*sys.path], sys.argv, getattr(sys, "orig_argv", sys.argv)
-    call = {"argv": [b"/usr/bin/env"], "orig_argv": [*map(os.fsencode, words)], "name": b"", "text": _REHEARSAL}
-    call = marshal.loads(marshal.dumps({**call, "digest": "", "env": b"\0".join(map(b"=".join, os.environb.items()))}, 2))
+    env = b"\0".join(map(b"=".join, os.environb.items()))
+    call = {"argv": [b"/usr/bin/env"], "orig_argv": [*map(os.fsencode, words)], "name": b"", "env": env}
+    call = marshal.loads(marshal.dumps({**call, "text": _REHEARSAL, "digest": ""}, 2))
     _set_environment(call)
     _name_process(call)
     try:
@@ -229,10 +230,12 @@ def _rehearse(fresh: dict[str, Any]) -> None:
     kinds = {type(one) for one in gc.get_objects()}
     _ends_quietly(kinds)
     all(map(_is_inert, kinds))
-    _destroy(["__main__"])
+    # `__main__` must keep its place in `sys.modules`: modules are destroyed in that order.
+    sys.modules["rehearsal"], sys.modules["__main__"] = sys.modules["__main__"], main
+    _destroy(["rehearsal"])
     _flushed()
     _names("/proc/self/fd")
-    sys.modules["__main__"], sys.path[:], sys.argv, QuickEnd.status = main, path, argv, None
+    sys.path[:], sys.argv, QuickEnd.status = path, argv, None
     if hasattr(sys, "orig_argv"):
         sys.orig_argv = words
     gc.collect()
@@ -313,10 +316,13 @@ def _set_environment(call: dict[str, Any]) -> None:
     if AtStart.ctype is not None:
         env[b"LC_CTYPE"] = AtStart.ctype
     known: Any = os.environ
-    for name in known._data:
-        os.unsetenv(name)
+    if [*known._data] != [*env]:  # otherwise each keeps its place
+        for name in known._data:
+            os.unsetenv(name)
+        known._data.clear()
     for name, value in env.items():
-        os.putenv(name, value)
+        if known._data.get(name) != value:
+            os.putenv(name, value)
     for variables in (known._data, sys.modules["posix"].environ):
         variables.clear()
         variables.update(env)
@@ -433,7 +439,7 @@ class QuickEnd:
 
     @classmethod
     def _report_end(cls) -> None:
-        """Tell the daemon: it takes the kernel long to free the memory. Until then a plain process has closed its files."""
+        """Tell the daemon: the kernel takes long to free the memory. A plain process has closed its files by then."""
         if os.getpid() == cls.pid:  # not a fork that the script made
             name, key = cls.report
             os.closerange(0, max(map(int, _names("/proc/self/fd")), default=2) + 1)

@@ -291,14 +291,17 @@ class Child:
             if fd in self._open:
                 self._read(fd)
             elif fd == self._watch:
-                self._exited = True
-                if self._listening:
-                    self._poll.unregister(self._watch)
+                self._note_exit()
             else:
                 self._write()
         if self._exited:
             self._stop_feeding()
             self._drain()
+
+    def _note_exit(self) -> None:
+        self._exited = True
+        if self._listening:
+            self._poll.unregister(self._watch)
 
     def _read(self, fd: int) -> int:
         """Read once; returns how much there was."""

@@ -132,19 +132,25 @@ def reason(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> str:
 def _handed_over(
     script: "_ScriptText", call: PythonCall, stdin: bytes, cwd: str, parent: "Parent", spare: "Spare"
 ) -> "WarmChild":
-    handed, report = False, _ReportSocket()
+    report: EndReport | None = None
 
     def hand_over(_argv: Sequence[str], fds: tuple[int, int, int], env: Mapping[str, str], _cwd: Folder) -> int:
-        nonlocal handed
-        spare.send({**script.message(call, env, parent), "report": report.address}, fds, cwd)
-        handed = True
+        nonlocal report
+        expected = EndReport()
+        try:
+            spare.send({**script.message(call, env, parent), "report": expected.address}, fds, cwd)
+        except BaseException:
+            expected.close()
+            raise
+        report = expected
         return spare.pid
 
     started = launch(WarmChild, call.argv, stdin, call.env, cwd, marker=spare.marker, spawn=hand_over)
-    if isinstance(started, str):
-        report.close()
-        if not handed:  # otherwise it was killed with its tree
+    if isinstance(started, str) or report is None:
+        if report is None:  # otherwise it was killed with its tree
             spare.end()
+        else:
+            report.close()
         raise NotWarmError(started)
     child, child.ends, child.rest = started[0], started[1], started[2]
     child.link = spare.link
@@ -184,13 +190,10 @@ class WarmChild(Child):
             self._instead = self.again()
         return await self._instead.wait(seconds - (time.monotonic() - before), until=until)
 
-    def expect(self, report: "_ReportSocket") -> None:
+    def expect(self, report: "EndReport") -> None:
         """Take the report of the fork as its end: to free its memory, the kernel needs longer than most scripts run."""
-        self._report_socket, self._process = report, self._watch
-        self._either = Poll()
-        self._watch = self._either.fileno()
-        for fd in (self._process, report.fileno()):
-            self._either.register(fd, select.POLLIN)
+        self._report, self._process, self._watch = report, self._watch, report.either.fileno()
+        report.either.register(self._process, select.POLLIN)
 
     def _refill_soon(self) -> None:
         loop = asyncio.get_running_loop()
@@ -198,12 +201,16 @@ class WarmChild(Child):
         loop.call_later(PAUSE, self.refill)
         loop.call_later(ARRIVAL, PARENTS.collect)
 
+    def _note_exit(self) -> None:
+        self._reported = self._report.status()
+        if self._reported is not None or _is_readable(self._process):
+            super()._note_exit()
+
     def _finish(self, *, timed_out: bool) -> Exit:
         if self.link.fileno() >= 0:
             with suppress(OSError):
                 self._begun = self.link.recv(1, socket.MSG_DONTWAIT)
             self.link.close()
-        self._reported = self._report_socket.status()
         if self._reported is not None and not self._open and not timed_out:
             self._tree.resting = True
             self._ended = self._as_exit(self._reported)
@@ -221,8 +228,7 @@ class WarmChild(Child):
         return True
 
     def _finish_now(self, *, timed_out: bool) -> Exit:
-        self._either.close()
-        self._report_socket.close()
+        self._report.close()
         self._watch = self._process
         ended = super()._finish(timed_out=timed_out)
         if self.in_shell and ended.signal is not None:
@@ -234,22 +240,31 @@ class WarmChild(Child):
         return self._reported if status is None else status
 
 
-class _ReportSocket(socket.socket):
+class EndReport:
     """Receives the exit status of one call, just before its process ends."""
 
     def __init__(self) -> None:
-        super().__init__(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.bind("")  # the kernel chooses a name
-        self._key = os.urandom(8)
-        self.address = self.getsockname(), self._key
+        self._link, self._key = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM), os.urandom(8)
+        try:
+            self._link.bind("")  # the kernel chooses a name
+            self.address = self._link.getsockname(), self._key
+            self.either = Poll()  # readable if this report has come, or what else is registered there
+        except OSError:
+            self._link.close()
+            raise
+        self.either.register(self._link.fileno(), select.POLLIN)
 
     def status(self) -> int | None:
-        """The status, if it was reported; any process could send something else."""
+        """The status, if it was reported. Other processes could send something, too."""
         with suppress(OSError):
-            told = self.recv(len(self._key) + 2, socket.MSG_DONTWAIT)
-            if told[:-1] == self._key:
-                return told[-1]
+            while told := self._link.recv(len(self._key) + 2, socket.MSG_DONTWAIT):
+                if told[:-1] == self._key:
+                    return told[-1]
         return None
+
+    def close(self) -> None:
+        self._link.close()
+        self.either.close()
 
 
 def _as_shell_reports(ended: Exit, number: int) -> Exit:

@@ -444,7 +444,9 @@ class QuickEnd:
             name, key = cls.report
             os.closerange(0, max(map(int, _names("/proc/self/fd")), default=2) + 1)
             try:
-                _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM).sendto(key + bytes([cls.status or 0]), name)
+                _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM).sendto(
+                    key + bytes([cls.status or 0]), _socket.MSG_DONTWAIT, name
+                )
             except OSError:
                 pass
 

@@ -378,6 +378,14 @@ def test_programs_are_refused(home: Home, word: str) -> None:
         "script -qc 'billhook approvals allow K7QF2M' /dev/null",
         "uv run billhook approvals --json allow K7QF2M",
         "python3 -c 'from billhook.approvals.queue import Questions'",
+        "python3 answers.py",
+        "uv run answers.py",
+        "echo y | script -qc 'billhook approvals --watch' /dev/null",
+        "setsid script -qfc 'env -i billhook approvals allow K7QF2M' /dev/null",
+        "expect -c 'spawn billhook approvals allow K7QF2M; interact'",
+        "tmux send-keys -t 0 'billhook approvals allow K7QF2M' Enter",
+        "systemd-run --user --pty billhook approvals allow K7QF2M",
+        "echo 'billhook approvals allow K7QF2M' | at now",
         "echo '{}' > $BILLHOOK_HOME/billhook/questions/questions.json",
         "sed -i s/x/allow/ $BILLHOOK_HOME/billhook/questions/questions.json",
         "python3 -c 'import hmac; k = open(\"billhook/approvals.key\").read()'",
@@ -385,6 +393,7 @@ def test_programs_are_refused(home: Home, word: str) -> None:
 )
 def test_the_guard_denies_answers_of_the_agent(home: Home, command: str) -> None:
     home.own("approvals: true\n")
+    home.file("answers.py", "from billhook.approvals.queue import Questions\n")
     home.start()
     reply = home.ask(push(home, command, mode="bypassPermissions"))
     assert decision(reply) == "deny", reply
@@ -393,7 +402,13 @@ def test_the_guard_denies_answers_of_the_agent(home: Home, command: str) -> None
 
 @pytest.mark.parametrize(
     "command",
-    ["billhook approvals", "billhook approvals --json", "billhook approvals allow --help", "billhook ui --help"],
+    [
+        "billhook approvals",
+        "billhook approvals --json",
+        "billhook approvals --watch --json",
+        "billhook approvals allow --help",
+        "billhook ui --help",
+    ],
 )
 def test_an_agent_may_look(home: Home, command: str) -> None:
     home.own("approvals: true\n")

@@ -14,6 +14,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -33,6 +34,11 @@ _TIMEOUT: Final = 10.0
 _LONGEST: Final = 1500  # characters of a call in a message; the whole call is in `billhook approvals` and on the page
 _LONGEST_NOTICE: Final = 200  # the same on the desktop
 _VARIABLE: Final = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+_LARGEST: Final = 1 << 20
+_MAY_SET_VARIABLES: Final = (
+    ".env", ".claude/settings.json", ".claude/settings.local.json", ".gemini/.env", ".qwen/.env",
+)  # fmt: skip
+"""Files of a project that agents read variables from."""
 _PRIVATE: Final = ("key", "used", "answer", "by", "via", "answered", "why")
 
 
@@ -67,9 +73,21 @@ class ChannelMessage(msgspec.Struct, frozen=True):
             name = found[1] or found[2]
             if not self.environ.get(name):
                 raise _UnsentError(f"the variable `{name}` is not set")
+            if file := self._set_by_project(name):
+                raise _UnsentError(f"`{name}` is not used: {file} of the project sets it, and would get the question")
             return self.environ[name]
 
         return _VARIABLE.sub(variable, text)
+
+    def _set_by_project(self, name: str) -> str:
+        """The file of the project from which the agent may have a variable."""
+        setting = re.compile(rb"(?<!\w)%s[\"']?\s*[=:]" % re.escape(name.encode()))
+        for folder in {self.question.project, self.environ.get("CLAUDE_PROJECT_DIR") or self.question.project}:
+            for file in _MAY_SET_VARIABLES:
+                with suppress(OSError), open(os.path.join(folder, file), "rb") as stream:
+                    if setting.search(stream.read(_LARGEST)):
+                        return file
+        return ""
 
     def post(self, body: bytes, headers: Mapping[str, str]) -> None:
         """Send one request to the channel's address. Raises _UnsentError."""

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import click
 import msgspec
 
+from billhook.agents.around import agent_around
 from billhook.approvals.queue import WINDOW, AnsweredError, Questions, QueuedQuestion
 from billhook.approvals.watching import watcher
-from billhook.cli.options import agent_around, at_terminal, flag, option, refuse_programs
+from billhook.cli.options import at_terminal, flag, option, refuse_programs
 from billhook.cli.screen import note, report, say, say_json, shown_path
 from billhook.core.text import visible
 from billhook.store.files import state_root

@@ -20,6 +20,7 @@ import msgspec
 
 import billhook
 from billhook.agents.around import agent_around
+from billhook.config.fleet_policy import enrolment_file
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.functions import in_thread
 from billhook.core.text import install_command
@@ -29,6 +30,7 @@ from billhook.serve import control
 from billhook.serve.control import AlreadyError, DaemonOptions
 from billhook.serve.engine_pool import EnginePool
 from billhook.serve.protocol import DaemonStatus, PageLink, memory_in_use
+from billhook.serve.sidecar import Sidecar
 from billhook.serve.socket import Server, stamp
 from billhook.serve.telemetry import Telemetry, settings
 from billhook.store.files import StoreError, log_folder
@@ -62,6 +64,7 @@ class Daemon:
         self.http: Http | None = None
         self.heads = HeadExports()
         self.telemetry = Telemetry(os.environ)
+        self.link = FleetLinkProcess(folder.parent.parent)
         self._again, self._detached = again, detached
         self._http_pause, self._http_next = 1.0, 0.0
         self._hurried = False
@@ -173,6 +176,7 @@ class Daemon:
         self.heads.tick(self.served.configs, now=True)
         self.heads.wait(1.0)
         self.telemetry.close()
+        self.link.close()
         if self.served.later:
             log.warning("hooks in the background did not finish in time and are killed")
 
@@ -236,6 +240,7 @@ class Daemon:
                 worker.close()
             self.heads.tick(self.served.configs)
             self.telemetry.tick(time.monotonic())
+            self.link.tick(time.monotonic())
             if not self.leaving:
                 await self._listen_for_http()
             if self.idle and not self._busy and self._idle_for() > self.idle:
@@ -294,6 +299,7 @@ class Daemon:
             leaving=self.leaving,
             warm=dict(warm.FAULTS),
             telemetry=self.telemetry.status,
+            fleet=self.link.status,
         )
         return msgspec.json.encode(status)
 
@@ -350,6 +356,32 @@ def _loop_factory() -> Any:
     except ImportError:
         return None
     return uvloop.new_event_loop
+
+
+class FleetLinkProcess:
+    """The link to the fleet, as long as this machine is enrolled. Lives as long as the daemon."""
+
+    def __init__(self, root: Path) -> None:
+        self._file = enrolment_file(root)
+        self._link = Sidecar("billhook.fleet.link", [str(root)])
+        self._enrolled: tuple[int, ...] = ()
+
+    def tick(self, now: float) -> None:
+        """Start it after an enrolment, and end it after `billhook fleet leave`."""
+        enrolled = stamp(self._file)
+        if enrolled != self._enrolled:
+            self._enrolled = enrolled
+            self._link.close()
+        if enrolled:
+            self._link.tick(now)
+
+    def close(self) -> None:
+        self._link.close()
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """For `billhook daemon status`: empty on a machine that is no host."""
+        return self._link.said if self._enrolled else {}
 
 
 # Heads of the logs, exported at intervals:

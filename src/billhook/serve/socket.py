@@ -20,7 +20,7 @@ Begin = Callable[[protocol.CallerRequest], HookResponse | Coroutine[Any, Any, Ho
 """The answer to a request, or a coroutine that returns it. Neither raises."""
 
 Page = Callable[[int], Coroutine[Any, Any, bytes]]
-"""A link to the page for the process that wants it (0: unknown), or why it gets none."""
+"""A link to the page for the process that is connected (0: unknown), or why it gets none."""
 _SOON: Final = 0.01
 _PAUSE: Final = 0.1
 _EARLIER: Final = 32  # earlier callers whose sockets are read once more before a new one

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from billhook import agents
-from billhook.agents import EVERY_AGENT, dialect_of
+from billhook.agents import AGENTS, EVERY_AGENT, dialect_of
 from billhook.agents.base import WAITING, can
 from billhook.approvals.queue import Questions, QueuedQuestion, new_id
 from billhook.approvals.settings import ApprovalSettings
@@ -72,7 +72,8 @@ class Approver(msgspec.Struct, frozen=True):
         questions = Questions(self.root)
         asked = questions.ask(question)
         is_new = asked.id == question.id  # people got a message about an older one already
-        problems = send(settings, asked, self.root) if is_new else ()
+        files = [file for one in AGENTS.values() for file in one.variable_files]
+        problems = send(settings, asked, self.root, files) if is_new else ()
         return await wait(questions, asked, seconds), problems
 
     def _applied(self, event: Event, asking: Sequence[str]) -> ApprovalSettings | None:

@@ -51,10 +51,9 @@ _FOR_THE_USER: Final = ("trust", "uninstall", "allow-once", "pause", "resume", "
 _ON_THE_PAGE: Final = "ui"  # its link answers approvals
 _VERBS = "|".join((*_FOR_THE_USER, "approvals"))
 _UNREAD = re.compile(rf"\bbillhook\b[^\n;|&]{{0,200}}?\b(?:{_VERBS}|daemon\W+stop)\b", re.I)
-_IN_CODE = re.compile(
-    rf"\bapprove\s*\(|[\"'](?:{_VERBS})[\"']|\bbillhook[\"',\s]+(?:{_VERBS}|{_ON_THE_PAGE})\b|\bbillhook\.approvals\b|\bapprovals\.key\b|\bdaemon[\"',\s]+stop\b",
-    re.I,
-)
+_ANSWERS = rf"\bbillhook[\"',\s]+(?:{_VERBS}|{_ON_THE_PAGE})\b|\bbillhook\.approvals\b|\bapprovals\.key\b"
+_IN_SCRIPT = re.compile(_ANSWERS, re.I)
+_IN_CODE = re.compile(rf"\bapprove\s*\(|[\"'](?:{_VERBS})[\"']|{_ANSWERS}|\bdaemon[\"',\s]+stop\b", re.I)
 _PERL_HOME = re.compile(UNKNOWN + r"""\{["']?HOME["']?\}""")
 _SELF = re.compile(r"(?:^|@)(?:localhost|127\.|\[?::1)|" + UNKNOWN)  # or a host that the call doesn't show
 _HELP: Final = word_set("--help -h")
@@ -288,7 +287,19 @@ def _own_verb(found: Analysis, cwd: str) -> str:
     for text in _own_code(found) if ours else ():
         if verbs := _IN_CODE.search(text) or (None if found.complete else _UNREAD.search(text)):
             return _named(verbs[0])
-    return ""
+    verbs = next(filter(None, map(_IN_SCRIPT.search, _scripts(found))), None)
+    return _named(verbs[0]) if verbs else ""
+
+
+def _scripts(found: Analysis) -> Iterator[str]:
+    """The files that interpreters run."""
+    for command in found.commands:
+        language = "python" if PYTHON.fullmatch(command.name) else command.name
+        if language in INTERPRETERS:
+            script, code, module = operand(command.args, INTERPRETERS[language])
+            path = posixpath.join(command.cwd, script or "")
+            if script and code is None and not module and UNKNOWN not in path and len(path) <= LONGEST_PATH:
+                yield REAL.read(path) or ""
 
 
 def _own_code(found: Analysis) -> Iterator[str]:
@@ -332,8 +343,11 @@ def _forbidden(operands: list[str], rest: tuple[str, ...]) -> str:
             return verb
         if verb == "test" and any(word.startswith("--update") for word in rest):
             return "test --update"
-        if verb == "approvals" and operands[place + 1 :] and not _HELP & set(rest):
-            return "approvals allow"
+        if verb == "approvals" and not _HELP & set(rest):
+            if operands[place + 1 :]:
+                return "approvals allow"
+            if "--watch" in rest and "--json" not in rest:
+                return "approvals --watch"
         if verb == "daemon" and "stop" in operands[place + 1 : place + 3]:
             return "daemon stop"
     return ""

@@ -14,7 +14,8 @@ import click
 import msgspec
 
 from billhook.agents import AGENTS
-from billhook.cli.options import agent_around, at_terminal, flag, option, refuse_agents, refuse_programs, usage
+from billhook.agents.around import agent_around
+from billhook.cli.options import at_terminal, flag, option, refuse_agents, refuse_programs, usage
 from billhook.cli.screen import command_lines, filled, hint, name_lines, note, report, say, shown_path
 from billhook.cli.trust import agreed
 from billhook.config import edit_yaml, recipes, sources

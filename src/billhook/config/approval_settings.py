@@ -17,8 +17,8 @@ _LONGEST: Final = 3600.0
 
 
 def approvals_of(reads: Iterable[FileRead]) -> tuple[ApprovalSettings | None, list[Finding]]:
-    """The settings of the most trusted file that has some; None if the queue is off. And the findings."""
-    found: list[ApprovalSettings | None] = []
+    """The settings of the most trusted file that has some; None without one. And the findings."""
+    found: list[ApprovalSettings] = []
     findings: list[Finding] = []
     for read in reads:
         node, path = read.approvals, read.source.path
@@ -36,9 +36,9 @@ def approvals_of(reads: Iterable[FileRead]) -> tuple[ApprovalSettings | None, li
     return (found[0] if found else None), findings
 
 
-def _settings(node: Node) -> ApprovalSettings | None:
+def _settings(node: Node) -> ApprovalSettings:
     if node.value is False:
-        return None
+        return ApprovalSettings(channels=(), seconds=0.0)
     if node.value in (True, None):
         return ApprovalSettings()
     if not isinstance(node.value, FieldNodes):

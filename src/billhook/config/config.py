@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from billhook.config.permissions import Rules
     from billhook.config.recorder import Recording
     from billhook.config.trust import Consent, Trust
+    from billhook.core.answers import Verdict
     from billhook.engine.engine import Approve, Engine, Observer
     from billhook.engine.progress import Listener
 
@@ -97,7 +98,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     host: str = ""  # the agent that it was loaded for, if that runs some of the entries itself
     folder: str = ""  # the folder that it was loaded for
     pause: "Pause | None" = None  # `billhook pause`; it may be over
-    approvals: "ApprovalSettings | None" = None  # `approvals:`; None: only hooks with `approve: queue` wait
+    approvals: "ApprovalSettings | None" = None  # `approvals:`; None: asks wait while a person watches the queue
 
     @functools.cached_property
     def pending(self) -> tuple[Entry, ...]:
@@ -163,7 +164,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             know=self.knowing,
             listen=listen,
             notices=None if self.knowing is None else Notices(self, host),
-            approve=self._approver(host) if approvals and self.may_wait else None,
+            approve=self._approver(host) if approvals else None,
         )
 
     @functools.cached_property
@@ -171,15 +172,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The hooks with `approve: queue`."""
         return frozenset(one.shown for one in self.entries if one.declared.approve)
 
-    @property
-    def may_wait(self) -> bool:
-        """Whether an ask may wait for a person in the queue."""
-        return self.approvals is not None or bool(self.queued)
-
     def _approver(self, host: str) -> "Approve":
-        from billhook.config.approver import Approver
+        """What happens to an ask. Its modules are loaded with the first one."""
 
-        return Approver(self.approvals, self.queued, Path(self.root), self.project, host)
+        async def approve(verdict: "Verdict", ends: float) -> "Verdict":
+            from billhook.config.approver import Approver
+
+            return await Approver(self.approvals, self.queued, Path(self.root), self.project, host)(verdict, ends)
+
+        return approve
 
     def noting(self, state: FileState) -> "Iterator[SeenEffects | SessionNotes]":
         """The observers that hooks need: the effects of calls for `after_effect`; when sessions began, and how many

@@ -3,7 +3,7 @@
 import os
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
@@ -407,7 +407,7 @@ class HookServer:
     def nobody_waits(self) -> bool:
         """Whether, after `prepare`, all hooks are plain functions: `judge` needs no loop, task or timer."""
         assert self.config is not None and self.event is not None
-        if self._may_come_twice or self.config.parallel or self.config.may_wait:
+        if self._may_come_twice or self.config.parallel:
             return False
         plan = self.config.plan
         return type(self.event) in plan.at_once or not plan.steps(self.event).waits
@@ -429,13 +429,16 @@ class HookServer:
         judged = await self._judged_once(self.config, self.event)
         return self._heard(self.event, judged.answer, judged.warnings, _notes(self.event, self.config, self.host))
 
-    def judge_at_once(self) -> HookResponse:
-        """The same without a loop, if `nobody_waits`."""
+    def judge_at_once(self) -> HookResponse | Coroutine[Any, Any, HookResponse]:
+        """The same without a loop, if `nobody_waits`. A question that waits for a person needs one: then the coroutine,
+        which has begun."""
         judging = self.judge()
         try:
-            judging.send(None)
+            first = judging.send(None)
         except StopIteration as end:
             return cast("HookResponse", end.value)
+        if first is None:  # it only lets others run
+            return judging
         judging.close()
         raise AssertionError("a hook waits for something")
 

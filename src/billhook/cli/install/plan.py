@@ -15,6 +15,7 @@ import msgspec
 
 from billhook.agents import NARROWER, canonical_event
 from billhook.agents.base import Agent, Scope
+from billhook.approvals.settings import ApprovalSettings
 from billhook.cli.install import entries
 from billhook.cli.install.entries import Adopted, Adoption, Moved, moved_into, notes_about
 from billhook.config import sources
@@ -368,8 +369,9 @@ def _configured(target: Target) -> list[tuple[str, float]]:
             name for name in target.host.spellings if name in one.events or (name in EVENTS and one.handles(name))
         ]
         found += [(name, one.timeout or 0) for name in ([one.part] if one.part else wanted)]
-    if config.approvals is not None:
-        found.append(("PreToolUse", config.approvals.seconds))  # a person needs longer than a hook
+    if config.approvals is not None or any(one.approve for one in hooks):
+        settings = config.approvals or ApprovalSettings()
+        found.append(("PreToolUse", settings.seconds or ApprovalSettings().seconds))
     return found
 
 

@@ -40,6 +40,7 @@ TABLE: Final = {
     "cursor": AgentRow((".cursor/hooks.json",)),
     "opencode": AgentRow((".opencode/plugins/billhook.js", ".config/opencode/plugins/billhook.js")),
     "hermes": AgentRow((".hermes/config.yaml",)),
+    "droid": AgentRow((".factory/settings.json",), (".factory/hooks.json",)),
     "vscode": AgentRow(speaks="claude", module="copilot"),
 }
 

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 import billhook
+from billhook.config.fleet_policy import enrolment_file
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import install_command
 from billhook.runners import process_tree, warm, worker
@@ -27,6 +28,7 @@ from billhook.serve import control
 from billhook.serve.control import AlreadyError, DaemonOptions
 from billhook.serve.engine_pool import EnginePool
 from billhook.serve.protocol import DaemonStatus, PageLink, memory_in_use
+from billhook.serve.sidecar import Sidecar
 from billhook.serve.socket import Server, stamp
 from billhook.serve.telemetry import Telemetry, settings
 from billhook.store.files import StoreError, log_folder
@@ -60,6 +62,7 @@ class Daemon:
         self.http: Http | None = None
         self.heads = HeadExports()
         self.telemetry = Telemetry(os.environ)
+        self.link = FleetLinkProcess(folder.parent.parent)
         self._again, self._detached = again, detached
         self._http_pause, self._http_next = 1.0, 0.0
         self._hurried = False
@@ -171,6 +174,7 @@ class Daemon:
         self.heads.tick(self.served.configs, now=True)
         self.heads.wait(1.0)
         self.telemetry.close()
+        self.link.close()
         if self.served.later:
             log.warning("hooks in the background did not finish in time and are killed")
 
@@ -234,6 +238,7 @@ class Daemon:
                 worker.close()
             self.heads.tick(self.served.configs)
             self.telemetry.tick(time.monotonic())
+            self.link.tick(time.monotonic())
             if not self.leaving:
                 await self._listen_for_http()
             if self.idle and not self._busy and self._idle_for() > self.idle:
@@ -290,6 +295,7 @@ class Daemon:
             leaving=self.leaving,
             warm=dict(warm.FAULTS),
             telemetry=self.telemetry.status,
+            fleet=self.link.status,
         )
         return msgspec.json.encode(status)
 
@@ -346,6 +352,32 @@ def _loop_factory() -> Any:
     except ImportError:
         return None
     return uvloop.new_event_loop
+
+
+class FleetLinkProcess:
+    """The link to the fleet, as long as this machine is enrolled. Lives as long as the daemon."""
+
+    def __init__(self, root: Path) -> None:
+        self._file = enrolment_file(root)
+        self._link = Sidecar("billhook.fleet.link", [str(root)])
+        self._enrolled: tuple[int, ...] = ()
+
+    def tick(self, now: float) -> None:
+        """Start it after an enrolment, and end it after `billhook fleet leave`."""
+        enrolled = stamp(self._file)
+        if enrolled != self._enrolled:
+            self._enrolled = enrolled
+            self._link.close()
+        if enrolled:
+            self._link.tick(now)
+
+    def close(self) -> None:
+        self._link.close()
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """For `billhook daemon status`: empty on a machine that is no host."""
+        return self._link.said if self._enrolled else {}
 
 
 # Heads of the logs, exported at intervals:

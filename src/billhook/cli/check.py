@@ -13,12 +13,14 @@ import msgspec
 
 from billhook.agents import AGENTS, TABLE
 from billhook.agents.base import Agent, able
+from billhook.agents.transcripts import READERS
 from billhook.cli.findings import FORMATS
 from billhook.cli.install import READS_OTHERS
 from billhook.cli.install.entries import checked, ours, parse, times
 from billhook.cli.options import choice, complete_among, flag, option, usage, words
 from billhook.cli.screen import filled, hint, note, noting, picked, report, say, shown_path
 from billhook.config import loader, sources
+from billhook.config.builtin_hooks import filled as filled_options
 from billhook.config.builtin_hooks import guard_settings
 from billhook.config.config import Config
 from billhook.config.declaration import HookDeclaration
@@ -37,7 +39,7 @@ class HostReport(msgspec.Struct, frozen=True):
     hooks: tuple[HookDeclaration, ...]  # the examined hooks
     found: tuple[HostLimit, ...]
     left: int = 0  # hooks that the agent runs itself
-    guard: bool = False  # the guard is enabled, and this agent can't express its `ask`
+    built_in: tuple[str, ...] = ()  # the limits of built-ins
 
 
 def host_named(name: str, *also: str) -> Agent:
@@ -57,6 +59,18 @@ def hosted(host: Agent, hooks: Sequence[HookDeclaration], left: int, projects: I
 
     agent = Host(host.name, host.title, seconds)
     return HostReport(host, tuple(hooks), tuple(limit for hook in hooks for limit in limits(hook, agent)), left)
+
+
+def limits_of_builtins(config: Config, host: Agent) -> Iterator[str]:
+    """What an agent can't do for the guard and for limits, as sentences."""
+    event, asks = host.spellings.get("PreToolUse", "PreToolUse"), able(host, "PreToolUse").ask
+    if guard_settings(config.builtins["guard"], config.sources).judges and not asks:
+        yield f"on {event} the guard's ask becomes deny; the reason names the rule that allows the call"
+    limits = filled_options("rate-limit", config.builtins["rate-limit"].options)["limits"]
+    if not asks and any(one.get("then") == "ask" for one in limits):
+        yield f"on {event} the ask of rate-limit becomes deny"
+    if host.name not in READERS and any(one.get("of") in ("tokens", "cost") for one in limits):
+        yield "limits of tokens and cost have no effect: billhook can't read tokens in its transcripts"
 
 
 def _deadlines(host: Agent, projects: Iterable[str]) -> dict[str, float]:
@@ -87,9 +101,8 @@ def _screen(one: HostReport) -> Iterator[str]:
         for limit in found:
             for line in filled(limit.sentence, 4):
                 yield click.style(line, fg="yellow") if limit.sure else line
-    if one.guard:
-        event = one.host.spellings["PreToolUse"]
-        yield from filled(f"on {event} the guard's ask becomes deny; the reason names the rule that allows the call", 2)
+    for text in one.built_in:
+        yield from filled(text, 2)
     if one.left:
         yield from filled(f"{one.host.title} itself runs {counted(one.left, 'more hook')}", 2)
 
@@ -204,8 +217,8 @@ def _for_host(name: str, paths: Sequence[str], *, as_json: bool) -> int:
         active = [entry for entry in entries.values() if entry.state not in ("off", "same")]
         hooks = [_in_its_layer(entry.declared) for entry in active if entry.state != "elsewhere"]
         one = hosted(host, hooks, len(active) - len(hooks), {config.project for config in configs})
-        guards = any(guard_settings(config.builtins["guard"], config.sources).judges for config in configs)
-        about.append(msgspec.structs.replace(one, guard=guards and not able(host, "PreToolUse").ask))
+        notes = dict.fromkeys(text for config in configs for text in limits_of_builtins(config, host))
+        about.append(msgspec.structs.replace(one, built_in=tuple(notes)))
         unread = any(config.unreadable for config in configs)
     lines = ["\n\n".join("\n".join(_screen(one)) for one in about)]
     report(as_json, lines, *(_data(one.host, limit) for one in about for limit in one.found))

@@ -358,7 +358,14 @@ class Builtins:
                 on_failure="deny",
                 source=Source(layer="built-in"),
             )
-        return rate_limit(self.state, [RateLimit(**limit) for limit in options["limits"]], self.project)
+        limits = msgspec.convert(options["limits"], list[RateLimit])
+        return rate_limit(self.state, limits, self.project, tokens=_tokens_used)
+
+
+def _tokens_used(kept: dict[str, Any], transcript: str, session: str) -> Mapping[str, Sequence[int]]:
+    from billhook.agents.token_use import tokens_used
+
+    return tokens_used(kept, transcript, session)
 
 
 def is_the_guard(hook: Hook) -> bool:
@@ -470,17 +477,54 @@ def _rule(name: str, node: Node) -> str:
 
 _FLAG: Final = _plain("true or false", {"type": "boolean"})
 _TEXT: Final = _plain("a string", {"type": "string"})
+_PRICE_FIELDS: Final = ("input", "output", "cache_read", "cache_write")
+
+
+def _prices(name: str, node: Node) -> dict[str, dict[str, float]]:
+    hint = 'such as {"*": {input: 3, output: 15}}, for a million tokens'
+    if not isinstance(node.value, FieldNodes):
+        raise OptionError(f"`{name}` must be a mapping, not {node.kind}", hint, node)
+    found: dict[str, dict[str, float]] = {}
+    for model, price in node.value:
+        if not isinstance(price.value, FieldNodes):
+            raise OptionError(f"the price of `{model.value}` must be a mapping, not {price.kind}", hint, price)
+        given = {
+            _known(key, dict.fromkeys(_PRICE_FIELDS, _PRICE), f"a price has no `{key.value}`"): value
+            for key, value in price.value
+        }
+        found[str(model.value)] = {field: _PRICE.read(field, value) for field, value in given.items()}
+        if not {"input", "output"} <= given.keys():
+            raise OptionError(f"the price of `{model.value}` needs `input` and `output`", hint, price)
+    return found
+
+
+_PRICE: Final = _number(0)
+_PRICES: Final = OptionKind(
+    _prices,
+    {
+        "description": "For a cost: the prices of a million tokens, by model (globs).",
+        "type": "object",
+        "additionalProperties": {
+            "type": "object",
+            "properties": dict.fromkeys((*_PRICE_FIELDS, "cacheRead", "cacheWrite"), _PRICE.schema),
+            "required": ["input", "output"],
+            "additionalProperties": False,
+        },
+    },
+)
 _OF_A_LIMIT: Final[dict[str, OptionKind]] = {
     "rule": OptionKind(
         _rule, {"description": "Which calls count, such as `Bash(git push *)`; all without it.", "type": "string"}
     ),
-    "at_most": _number(0, whole=True),
+    "at_most": _number(0),
     "per": _one_of(turn="turn", session="session", minute="minute"),
-    "of": _one_of(calls="calls", minutes="minutes"),
+    "of": _one_of(calls="calls", minutes="minutes", tokens="tokens", cost="cost"),
+    "prices": _PRICES,
     "then": _one_of(deny="deny", ask="ask", block="deny"),
     "reason": _TEXT,
 }
 _PRESET: Final = _one_of(**{name: name for name in PRESETS})
+_PRICED: Final = 'such as {at_most: 5, of: cost, per: session, prices: {"*": {input: 3, output: 15}}}'
 _SUCH_AS: Final = "such as {rule: Bash, at_most: 5, per: turn}"
 
 
@@ -501,11 +545,24 @@ def _limit(node: Node) -> dict[str, Any]:
     for needed in ("at_most", "per"):
         if needed not in limit:
             raise OptionError(f"a limit needs `{needed}`", _SUCH_AS, node)
-    if limit.get("of") == "minutes" and limit["per"] == "minute":
-        raise OptionError(
-            "a limit of minutes must be per turn or session", "such as {at_most: 60, of: minutes, per: session}", node
-        )
+    _check_unit(limit, node)
     return limit
+
+
+def _check_unit(limit: Mapping[str, Any], node: Node) -> None:
+    """Raises WrongError for keys that don't fit the unit."""
+    unit = limit.get("of", "calls")
+    hint = f"such as {{at_most: 60, of: {unit}, per: session}}"
+    if unit == "minutes" and limit["per"] == "minute":
+        raise OptionError("a limit of minutes must be per turn or session", hint, node)
+    if unit in ("tokens", "cost") and limit["per"] != "session":
+        raise OptionError(f"a limit of {unit} must be per session", hint, node)
+    if unit != "cost" and limit["at_most"] % 1:
+        raise OptionError(
+            f"`at_most` must be a whole number, not `{limit['at_most']}`", "only a cost may be a part", node
+        )
+    if (unit == "cost") != bool(limit.get("prices")):
+        raise OptionError("a limit of cost needs `prices`, and no other has them", _PRICED, node)
 
 
 LIMIT: Final[dict[str, Any]] = {

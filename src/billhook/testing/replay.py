@@ -28,7 +28,7 @@ from billhook.config.declaration import CONDITION_KEYS, LAYERS, conditions_in_wo
 from billhook.config.history import rows_of
 from billhook.config.recorder import SessionLookup
 from billhook.config.trust import TRUST
-from billhook.core import drive, tools
+from billhook.core import drive, strictjson, tools
 from billhook.core.answers import Decision, SkipReason, Verdict
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.events import Event, parse
@@ -256,7 +256,7 @@ class UnchangedHooks:
         self._root = Path(config.root)
         self._now = {row.name: as_data(row) for row in rows(config)}
         self.approved = {row.name: as_data(row) for row in rows(approved)}
-        self._guard = _guard_of(content(config))
+        self._content = strictjson.loads_own(strictjson.encode(content(config)))
         self._known: dict[str, frozenset[str]] = {}
 
     def resolved(self, found: Judgement, record: Record) -> Judgement:
@@ -283,7 +283,7 @@ class UnchangedHooks:
             if now is None or any(then.get(field) != now.get(field) for field in _SAME):
                 continue
             if then.get("layer") == "built-in":
-                if _guard_of(snapshot) == self._guard:
+                if _settings(snapshot, name) == _settings(self._content, name):
                     yield name
             elif then.get("kind") not in _CODE:
                 yield name
@@ -291,9 +291,10 @@ class UnchangedHooks:
                 yield name  # its files are the same, too
 
 
-def _guard_of(snapshot: Mapping[str, Any]) -> Any:
-    """Everything that the guard's decisions depend on, apart from the call."""
-    return snapshot.get("version"), snapshot.get("builtins", {}).get(guard.NAME), snapshot.get("allowed", "unknown")
+def _settings(snapshot: Mapping[str, Any], name: str) -> Any:
+    """Everything that the decisions of a built-in depend on, apart from the call."""
+    options = snapshot.get("builtins", {}).get(name.removeprefix("built-in/"))
+    return snapshot.get("version"), options, snapshot.get("allowed", "unknown")
 
 
 def _recorded(doubt: Doubt, record: Record) -> Judgement | None:
@@ -415,6 +416,8 @@ class _Substitutes:
         if isinstance(run, guard.Guard):
             return PastGuard(replace(run.protected, compares=False), run.settings, self.past, name)
         if isinstance(run, rate_limit.RateLimiter):
+            if any(limit.spends for limit, _ in run.limits):
+                return UnknownAnswer(Doubt(name, f"{name} depends on the tokens at that time"), self.past)
             self.stateful.append(hook)
             return replace(run, state=self.state, clock=self.past.clock)
         if isinstance(run, actions.Persistent) and not isinstance(run.run, actions.CommandOutput):

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from billhook.builtins.protected_files import Hit, ProtectedFiles, Touch, git_hits
 from billhook.effects.analysis import Analysis
-from billhook.effects.effect import UNKNOWN, Command, Effect, Protected
+from billhook.effects.effect import UNKNOWN, Command, Effect, ProtectedPaths
 from billhook.effects.families import is_known
 from billhook.effects.places import LONGEST_PATH, REAL, World, absolute, inside, resolved
 from billhook.effects.programs import INTERPRETERS, PYTHON, SHELLS, WRAPPERS, Options, operand
@@ -79,7 +79,7 @@ _PROJECT_NAME = re.compile(r"""^\s*name\s*=\s*["']?billhook["']?\s*,?\s*$""", re
 _PLAIN_SPEC = re.compile(r"billhook(?:\[[^\]]*\])?", re.I)
 
 
-def disarm_effect(found: Analysis, protected: Protected) -> Effect | None:
+def disarm_effect(found: Analysis, protected: ProtectedPaths) -> Effect | None:
     """The row `disarm` of the guard's table: the worst that a call would do to billhook itself."""
     world = found.world
     if world is None:
@@ -119,7 +119,7 @@ def _ends_us(effect: Effect) -> bool:
     return effect.kind == "kill" and "ssh" not in effect.via and "billhook" in said.lower()
 
 
-def hits(found: Analysis, world: World, protected: Protected) -> Iterator[Hit]:
+def hits(found: Analysis, world: World, protected: ProtectedPaths) -> Iterator[Hit]:
     """The protected files that a call touches, or may touch."""
     changing = (effect for effect in found.effects if effect.kind in _FILE_EFFECTS)
     touches = [touch for effect in changing for touch in _touched(_below_home(effect, world))]
@@ -261,7 +261,7 @@ def closes(mode: str) -> bool:
     return False
 
 
-def _reason(hit: Hit, protected: Protected) -> str:
+def _reason(hit: Hit, protected: ProtectedPaths) -> str:
     does = "may change" if hit.doubtful else "changes"
     shown = hit.path.replace(UNKNOWN, "...")[:500].encode(errors="replace").decode()
     installed = (*protected.programs, *protected.interpreters, *protected.packages, *protected.sites)

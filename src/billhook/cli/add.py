@@ -20,7 +20,7 @@ from billhook.cli.screen import command_lines, filled, hint, name_lines, note, r
 from billhook.cli.trust import agreed
 from billhook.config import edit_yaml, recipes, sources
 from billhook.config.config import Config, Entry
-from billhook.config.declaration import Declared, needs_consent
+from billhook.config.declaration import HookDeclaration, needs_consent
 from billhook.config.lint import is_note, lint
 from billhook.config.loader import load_config
 from billhook.config.notices import acknowledge, missing
@@ -407,7 +407,9 @@ def _write_examples(path: Path) -> Path | None:
     return backup
 
 
-def _written(config: Config, path: Path, backup: Path | None, wrote: list[Declared], agent: str) -> Iterator[str]:
+def _written(
+    config: Config, path: Path, backup: Path | None, wrote: list[HookDeclaration], agent: str
+) -> Iterator[str]:
     yield f"wrote {visible(shown_path(str(path)))}{'' if agent else ' and approved its hooks'}"
     if backup is not None:
         yield f"  the old file is now {visible(shown_path(str(backup)))}"

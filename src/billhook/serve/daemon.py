@@ -582,7 +582,7 @@ def begin_log(folder: Path) -> logging.Handler | None:
         handler = _PrivateFile(folder / control.LOG, maxBytes=_LARGEST, backupCount=_OLDER, encoding="utf-8")
     except OSError:
         return None
-    handler.setFormatter(_Discreet("%(asctime)s [%(process)d] %(message)s"))
+    handler.setFormatter(_TraceFormatter("%(asctime)s [%(process)d] %(message)s"))
     ours = logging.getLogger("billhook")
     ours.addHandler(handler)
     ours.setLevel(logging.INFO)
@@ -606,7 +606,7 @@ class _PrivateFile(RotatingFileHandler):
         pass
 
 
-class _Discreet(logging.Formatter):
+class _TraceFormatter(logging.Formatter):
     converter = staticmethod(time.gmtime)
     default_time_format = "%Y-%m-%dT%H:%M:%SZ"
     default_msec_format = ""

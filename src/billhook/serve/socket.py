@@ -34,7 +34,7 @@ _RARELY: Final = 1.0  # seconds between two lines of the log that the same kind 
 _log = logging.getLogger("billhook.serve")
 
 
-class Seldom:
+class ThrottledLog:
     """Logs something that may happen very often: at most one line per second, with a count."""
 
     def __init__(self, what: str) -> None:
@@ -51,9 +51,9 @@ class Seldom:
         _log.warning("%s%s%s", self._what, f": {why}" if why else "", times)
 
 
-_stranger = Seldom("rejected a caller of another user")
-_garbage = Seldom("rejected a request")
-_exhausted = Seldom("can't accept a caller")
+_stranger = ThrottledLog("rejected a caller of another user")
+_garbage = ThrottledLog("rejected a request")
+_exhausted = ThrottledLog("can't accept a caller")
 
 
 class Server:

@@ -112,7 +112,7 @@ class Page:
         return _json({"sessions": found, "projects": projects, "questions": questions})
 
     async def _events(self, request: Request) -> Response:
-        wanted = records.Filter.of(request.query_params)
+        wanted = records.PageFilter.of(request.query_params)
         return _json(await in_thread(lambda: records.listed(self.root, wanted)))
 
     async def _event(self, request: Request) -> Response:

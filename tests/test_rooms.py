@@ -15,7 +15,7 @@ import billhook
 ROOT = Path(billhook.__file__).parent
 ROOMS = sorted(path.name for path in ROOT.iterdir() if (path / "__init__.py").is_file())
 ORDER = ["core", "effects", "agents", "engine", "runners", "store", "builtins", "approvals", "config"]
-ORDER += ["testing", "session", "adapters", "agent", "serve", "cli"]
+ORDER += ["fleet", "testing", "session", "adapters", "agent", "serve", "cli"]
 
 
 def allowed(room: str) -> set[str]:

@@ -57,6 +57,7 @@ Run and watch:
   allow-once  Allow one denied call, once.
   pause       Pause hooks for a few minutes.
   resume      End a pause.
+  fleet       Share one policy and one audit stream between machines.
 
 Plumbing:
   hook        Answer one event on stdin, as the hook of an agent.
@@ -111,7 +112,7 @@ Options:
   --dialect NAME               The protocol of --run hooks: their input, and
                                the meaning of their exit codes. One of claude,
                                spec, claw, claw-text, lesson, codex, gemini,
-                               qwen, copilot, cursor, opencode, hermes,
+                               qwen, copilot, cursor, opencode, hermes, droid,
                                universal.  [default: claude]
   --match M                    Run --run hooks only for tools (or sources,
                                triggers ...) that match.

@@ -67,6 +67,13 @@ Usage: billhook approvals deny [OPTIONS] ID|CODE
 Usage: billhook allow-once [OPTIONS] CODE ...
 Usage: billhook pause [OPTIONS] [TIME]
 Usage: billhook resume [OPTIONS]
+Usage: billhook fleet [OPTIONS] COMMAND [ARGS]...
+Usage: billhook fleet dev [OPTIONS]
+Usage: billhook fleet init [OPTIONS] [ORG]
+Usage: billhook fleet enrol [OPTIONS] URL CREDS
+Usage: billhook fleet leave [OPTIONS]
+Usage: billhook fleet status [OPTIONS]
+Usage: billhook fleet publish [OPTIONS] FILE
 Usage: billhook hook [OPTIONS] [EVENT]
 Usage: billhook daemon [OPTIONS] COMMAND [ARGS]...
 Usage: billhook daemon run [OPTIONS]

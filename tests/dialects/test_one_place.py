@@ -20,7 +20,7 @@ from cli.place import Place
 ROOT = Path(billhook.__file__).parent
 OTHERS = [name for name in TABLE if name != "claude"]
 PLAIN = [word for name in OTHERS if name != "cursor" for word in (name, EVERY_AGENT[name].title)]
-NAMED = re.compile(rf"(?i:{'|'.join(PLAIN)})|Cursor|CURSOR|\bcursor['\"]|['\"]cursor\b")
+NAMED = re.compile(rf"(?<![A-Za-z])(?i:{'|'.join(PLAIN)})|Cursor|CURSOR|\bcursor['\"]|['\"]cursor\b")
 """In any case, names and titles alike; `cursor` is also an ordinary word, so it counts as a value or a title only."""
 CLAUDE = {
     "the reference dialect, which is the default": r"dialect|\"spec\"|\"claw\"|\bsaid\b|meanings|\bname=|_answered",

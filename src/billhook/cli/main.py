@@ -37,6 +37,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "allow-once": "Allow one denied call, once.",
         "pause": "Pause hooks for a few minutes.",
         "resume": "End a pause.",
+        "fleet": "Share one policy and one audit stream between machines.",
     },
     "Plumbing": {
         "hook": "Answer one event on stdin, as the hook of an agent.",

@@ -19,7 +19,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 import billhook
+from billhook.agents.around import agent_around
+from billhook.config.fleet_policy import enrolment_file
 from billhook.core.errors import BillhookError, UsageError
+from billhook.core.functions import in_thread
 from billhook.core.text import install_command
 from billhook.runners import process_tree, warm, worker
 from billhook.runners.process_tree import MARKER, Tree, adopt_orphans, forget_markers
@@ -27,6 +30,7 @@ from billhook.serve import control
 from billhook.serve.control import AlreadyError, DaemonOptions
 from billhook.serve.engine_pool import EnginePool
 from billhook.serve.protocol import DaemonStatus, PageLink, memory_in_use
+from billhook.serve.sidecar import Sidecar
 from billhook.serve.socket import Server, stamp
 from billhook.serve.telemetry import Telemetry, settings
 from billhook.store.files import StoreError, log_folder
@@ -60,6 +64,7 @@ class Daemon:
         self.http: Http | None = None
         self.heads = HeadExports()
         self.telemetry = Telemetry(os.environ)
+        self.link = FleetLinkProcess(folder.parent.parent)
         self._again, self._detached = again, detached
         self._http_pause, self._http_next = 1.0, 0.0
         self._hurried = False
@@ -171,6 +176,7 @@ class Daemon:
         self.heads.tick(self.served.configs, now=True)
         self.heads.wait(1.0)
         self.telemetry.close()
+        self.link.close()
         if self.served.later:
             log.warning("hooks in the background did not finish in time and are killed")
 
@@ -234,6 +240,7 @@ class Daemon:
                 worker.close()
             self.heads.tick(self.served.configs)
             self.telemetry.tick(time.monotonic())
+            self.link.tick(time.monotonic())
             if not self.leaving:
                 await self._listen_for_http()
             if self.idle and not self._busy and self._idle_for() > self.idle:
@@ -256,8 +263,10 @@ class Daemon:
         is_socket = file == self._path
         self.leave("its folder was moved, or its socket was removed" if is_socket else "billhook has changed")
 
-    async def _page(self) -> bytes:
+    async def _page(self, pid: int) -> bytes:
         """A link to the page. Without --http, the daemon listens for it on a free port from now on."""
+        if pid and (agent := await in_thread(lambda: agent_around(pid))):
+            return msgspec.json.encode(PageLink(problem=f"the page is for people: this runs inside {agent}"))
         try:
             if self.http is None:
                 from billhook.serve.http import serve
@@ -290,6 +299,7 @@ class Daemon:
             leaving=self.leaving,
             warm=dict(warm.FAULTS),
             telemetry=self.telemetry.status,
+            fleet=self.link.status,
         )
         return msgspec.json.encode(status)
 
@@ -346,6 +356,32 @@ def _loop_factory() -> Any:
     except ImportError:
         return None
     return uvloop.new_event_loop
+
+
+class FleetLinkProcess:
+    """The link to the fleet, as long as this machine is enrolled. Lives as long as the daemon."""
+
+    def __init__(self, root: Path) -> None:
+        self._file = enrolment_file(root)
+        self._link = Sidecar("billhook.fleet.link", [str(root)])
+        self._enrolled: tuple[int, ...] = ()
+
+    def tick(self, now: float) -> None:
+        """Start it after an enrolment, and end it after `billhook fleet leave`."""
+        enrolled = stamp(self._file)
+        if enrolled != self._enrolled:
+            self._enrolled = enrolled
+            self._link.close()
+        if enrolled:
+            self._link.tick(now)
+
+    def close(self) -> None:
+        self._link.close()
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """For `billhook daemon status`: empty on a machine that is no host."""
+        return self._link.said if self._enrolled else {}
 
 
 # Heads of the logs, exported at intervals:
@@ -546,7 +582,7 @@ def begin_log(folder: Path) -> logging.Handler | None:
         handler = _PrivateFile(folder / control.LOG, maxBytes=_LARGEST, backupCount=_OLDER, encoding="utf-8")
     except OSError:
         return None
-    handler.setFormatter(_Discreet("%(asctime)s [%(process)d] %(message)s"))
+    handler.setFormatter(_TraceFormatter("%(asctime)s [%(process)d] %(message)s"))
     ours = logging.getLogger("billhook")
     ours.addHandler(handler)
     ours.setLevel(logging.INFO)
@@ -570,7 +606,7 @@ class _PrivateFile(RotatingFileHandler):
         pass
 
 
-class _Discreet(logging.Formatter):
+class _TraceFormatter(logging.Formatter):
     converter = staticmethod(time.gmtime)
     default_time_format = "%Y-%m-%dT%H:%M:%SZ"
     default_msec_format = ""

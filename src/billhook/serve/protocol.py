@@ -4,7 +4,7 @@ import os
 import struct
 import sys
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -28,6 +28,8 @@ class DaemonStatus(msgspec.Struct, frozen=True):
     """What went wrong with warm interpreters, and how often: these calls started the plain way."""
     telemetry: dict[str, int | str] = {}
     """Where it is exported to, what was sent, dropped and failed, and the last problem; empty: it is off."""
+    fleet: dict[str, Any] = {}
+    """The state of the link to the fleet; empty: this machine is no host of one."""
 
 
 def memory_in_use() -> int:

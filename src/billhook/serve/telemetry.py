@@ -8,10 +8,7 @@ threads and its memory is in the other process.
 import asyncio
 import fcntl
 import importlib.util
-import json
 import os
-import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -25,8 +22,7 @@ import msgspec
 from billhook.core import tools
 from billhook.core.answers import Status, Verdict
 from billhook.core.text import install_command
-from billhook.runners import process_tree
-from billhook.runners.process_tree import Tree
+from billhook.serve.sidecar import Sidecar
 
 if TYPE_CHECKING:
     from billhook.config.config import Config
@@ -38,7 +34,6 @@ _LONGEST_REASON: Final = 500
 _SOON: Final = 0.05  # seconds after an answer
 _AT_ONCE: Final = 32
 _MOST_WAITING: Final = 4096
-_PAUSE: Final = 10.0  # seconds after which an exporter that ended is started again
 
 
 def settings(env: Mapping[str, str]) -> dict[str, str]:
@@ -122,14 +117,11 @@ class Telemetry:
     def __init__(self, env: Mapping[str, str]) -> None:
         self._env = settings(env)
         self.dropped = 0
-        self._exporter: subprocess.Popen[bytes] | None = None
-        self._tree: Tree | None = None
+        env = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)} | self._env
+        self._exporter = Sidecar("billhook.serve.otel", env=env)
         self._rest = b""
         self._waiting: deque[tuple[Verdict, Config, str, float]] = deque()
-        self._said: dict[str, Any] = {}
-        self._unread = b""
         self._problem = ""
-        self._next = 0.0
         if self._env and importlib.util.find_spec("opentelemetry") is None:
             self._problem = f"telemetry needs the extra `otel`: {install_command('otel')}"
 
@@ -154,14 +146,14 @@ class Telemetry:
             asyncio.get_running_loop().call_later(_SOON, self._write_soon)
 
     def _write(self, verdict: Verdict, config: "Config", host: str, ended: float) -> None:
-        exporter = self._exporter
-        if exporter is None or exporter.stdin is None:
+        pipe = self._exporter.stdin
+        if pipe is None:
             self.dropped += 1
             return
         try:
             rest = self._rest or msgspec.json.encode(reported(verdict, config, host, ended)) + b"\n"
             self.dropped += bool(self._rest)
-            self._rest = rest[os.write(exporter.stdin.fileno(), rest) :]
+            self._rest = rest[os.write(pipe.fileno(), rest) :]
         except BlockingIOError:
             self.dropped += not self._rest
         except Exception:  # the exporter ended, or the verdict can't be reported: nothing depends on it
@@ -171,67 +163,30 @@ class Telemetry:
         """Start the exporter, also if it ended, and read its counts."""
         if not self.is_on:
             return
-        if self._exporter is not None and self._exporter.poll() is not None:
-            self._end()
-            self._next = now + _PAUSE
-        if self._exporter is None and now >= self._next:
-            self._start()
-        self._read()
+        if self._exporter.tick(now):
+            self._rest = b""
+            with suppress(OSError, AttributeError):
+                fcntl.fcntl(self._exporter.stdin, fcntl.F_SETPIPE_SZ, _ROOM)  # type: ignore[arg-type]
 
     def close(self) -> None:
         """The exporter sends what it has, within seconds, and ends."""
         while self._waiting:
             self._write(*self._waiting.popleft())
-        self._end()
+        self._exporter.close()
 
     @property
     def status(self) -> dict[str, Any]:
         """For `billhook daemon status`: empty if telemetry is off."""
         if not self._env:
             return {}
-        return {"endpoint": self._endpoint, "dropped": self.dropped, **self._said, "problem": self._trouble}
+        return {"endpoint": self._endpoint, "dropped": self.dropped, **self._exporter.said, "problem": self._trouble}
 
     @property
     def _trouble(self) -> str:
-        return self._problem or str(self._said.get("problem", ""))
+        return self._problem or str(self._exporter.said.get("problem", ""))
 
     @property
     def _endpoint(self) -> str:
         """Without a name and password in it."""
         url = urlsplit(next(self._env[name] for name in _ENDPOINTS if self._env.get(name)))
         return f"{url.scheme}://{url.hostname or ''}{f':{url.port}' if url.port else ''}{url.path}"
-
-    def _start(self) -> None:
-        env = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)} | self._env
-        argv = [sys.executable, "-P", "-m", "billhook.serve.otel"]
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        with process_tree.starting():
-            self._exporter = subprocess.Popen(argv, env=env, start_new_session=True, bufsize=0, **pipes)
-            self._tree = Tree(self._exporter.pid, "")
-        self._tree.resting = True
-        self._rest = self._unread = b""
-        for pipe in (self._exporter.stdin, self._exporter.stdout):
-            assert pipe is not None
-            os.set_blocking(pipe.fileno(), False)
-        with suppress(OSError, AttributeError):
-            fcntl.fcntl(self._exporter.stdin, fcntl.F_SETPIPE_SZ, _ROOM)  # type: ignore[arg-type]
-
-    def _end(self) -> None:
-        exporter, self._exporter = self._exporter, None
-        if exporter is None:
-            return
-        for pipe in (exporter.stdin, exporter.stdout):
-            assert pipe is not None
-            pipe.close()
-        exporter.returncode = exporter.poll() or 0  # it may still be sending
-        if self._tree is not None:
-            self._tree.close()
-
-    def _read(self) -> None:
-        """The newest counts of the exporter."""
-        if self._exporter is None or self._exporter.stdout is None:
-            return
-        with suppress(OSError, ValueError):
-            *lines, self._unread = (self._unread + (self._exporter.stdout.read(1 << 16) or b"")).split(b"\n")
-            if lines:
-                self._said = json.loads(lines[-1])

@@ -121,6 +121,8 @@ answer() {
     opencode:*) deny 2 ;;
     hermes:prompt | hermes:subagent | hermes:compact) allow ;;
     hermes:*) deny 2 ;;
+    droid:compact) allow ;;
+    droid:*) deny 2 ;;
     *:prompt) deny 0 "{\"decision\":\"block\",\"reason\":\"$why\",\"continue\":false,\"stopReason\":\"$why\"}" ;;
     *:permission) deny 0 "{\"hookSpecificOutput\":{\"hookEventName\":\"PermissionRequest\",\"decision\":{\"behavior\":\"deny\",\"message\":\"$why\"}}}" ;;
     *:*) deny 2 "{\"decision\":\"block\",\"reason\":\"$why\",\"permissionDecision\":\"deny\",\"permissionDecisionReason\":\"$why\",\"permission\":\"deny\",\"user_message\":\"$why\",\"agent_message\":\"$why\",\"hookSpecificOutput\":{\"hookEventName\":\"PreToolUse\",\"permissionDecision\":\"deny\",\"permissionDecisionReason\":\"$why\"}}" ;;

@@ -75,6 +75,8 @@ static const struct wording wordings[] = {
     {"opencode", ANY, 2, ""},
     {"hermes", IS(PROMPT) | IS(SUBAGENT) | IS(COMPACT), 0, PASSES},
     {"hermes", ANY, 2, ""},
+    {"droid", IS(COMPACT), 0, PASSES},
+    {"droid", ANY, 2, ""},
     {NULL, IS(PROMPT), 0, "{'decision':'block','reason':'@','continue':false,'stopReason':'@'}\n"},
     {NULL, IS(PERMISSION), 0,
      "{'hookSpecificOutput':{'hookEventName':'PermissionRequest','decision':{'behavior':'deny','message':'"

@@ -1,0 +1,116 @@
+"""The link: a process beside the daemon that holds the host's only connection to the fleet.
+
+`python -m billhook.fleet.link ROOT` runs until its stdin is closed. It prints its state as a line of JSON, once per
+second. It writes what it learns into files of the state folder: a verdict reads those and never waits for the network.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from billhook.fleet import policy, report
+from billhook.fleet.connection import member_connection
+from billhook.fleet.enrolment import Enrolment, enrolment
+from billhook.fleet.subjects import FleetSubjects
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+
+_PAUSE: Final = 2.0  # seconds after which a task that failed begins again
+_TOLD: Final = 1.0
+
+
+class FleetLink:
+    """The link of one host. `status` is for `billhook daemon status`: every task adds its own."""
+
+    def __init__(self, root: Path, member: Enrolment, client: "Client") -> None:
+        self.root = root
+        self.member = member
+        self.client = client
+        self.subjects: FleetSubjects = member.subjects
+        self.status: dict[str, Any] = {"url": member.url, "org": member.org, "host": member.name}
+
+
+LinkTask = Callable[[FleetLink], Awaitable[None]]
+TASKS: Final[Sequence[LinkTask]] = (policy.follow, report.repeat)
+"""What the link does, each in an asyncio task that begins again if it fails."""
+
+
+async def run(root: Path, member: Enrolment, *, tasks: Sequence[LinkTask] = TASKS) -> None:
+    """Connect, and do all tasks until this is cancelled."""
+    problems: dict[str, Any] = {}
+
+    async def refused(error: Exception) -> None:
+        problems["problem"] = str(error)
+
+    client = None
+    while client is None:
+        try:
+            client = await member_connection(member, on_error=refused, forever=True)
+        except Exception as error:
+            _tell({"org": member.org, "host": member.name, "connected": False, "problem": str(error)})
+            await asyncio.sleep(_PAUSE)
+    link = FleetLink(root, member, client)
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_report(link, problems))
+            for task in tasks:
+                group.create_task(_forever(task, link))
+    finally:
+        await client.close()
+
+
+async def _forever(task: LinkTask, link: FleetLink) -> None:
+    name = task.__module__.rpartition(".")[2]
+    while True:
+        try:
+            await task(link)
+        except Exception as error:
+            link.status[f"{name}_problem"] = f"{type(error).__name__}: {error}"
+        await asyncio.sleep(_PAUSE)
+
+
+async def _report(link: FleetLink, problems: dict[str, Any]) -> None:
+    while True:
+        _tell({**link.status, "connected": link.client.is_connected, **({} if link.client.is_connected else problems)})
+        await asyncio.sleep(_TOLD)
+
+
+def _tell(status: dict[str, Any]) -> None:
+    try:
+        os.write(sys.stdout.fileno(), json.dumps(status).encode() + b"\n")
+    except (BlockingIOError, ValueError):
+        pass  # the daemon is slow: the next line is newer
+    except OSError:
+        os._exit(0)  # the daemon ended
+
+
+def main(root: Path) -> int:
+    """Run the link until stdin is closed."""
+    member = enrolment(root)
+    if member is None:
+        return 0
+
+    async def until_closed() -> None:
+        ended = asyncio.Event()
+
+        def read() -> None:
+            if not os.read(sys.stdin.fileno(), 4096):
+                ended.set()
+
+        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), read)
+        link = asyncio.ensure_future(run(root, member))
+        await asyncio.wait([link, asyncio.ensure_future(ended.wait())], return_when=asyncio.FIRST_COMPLETED)
+        link.cancel()
+        await asyncio.wait([link])
+
+    asyncio.run(until_closed())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

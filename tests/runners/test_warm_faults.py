@@ -379,7 +379,7 @@ def test_the_next_hook_finds_the_files_of_the_last_one_closed(tmp_path: Path) ->
 
 
 def test_only_the_script_reports_its_end(tmp_path: Path) -> None:
-    hook = Hook(tmp_path, "import os, sys, time\nif not os.fork(): sys.exit(7)\nos.wait()\ntime.sleep(0.1)\nsys.exit(3)")
+    hook = Hook(tmp_path, "import os, sys\nif not os.fork(): sys.exit(7)\nos.wait()\nsys.exit(3)")
     child = hook.start()
     assert isinstance(child, warm.WarmChild)
     ended = asyncio.run(child.wait(30))

@@ -403,4 +403,9 @@ def test_what_a_script_leaves_in_its_group_ends(tmp_path: Path) -> None:
     text = "import subprocess\nprint(subprocess.Popen(['sleep', '60'], stdout=-3, stderr=-3).pid)\nprint = None"
     hook = Hook(tmp_path, text)
     pid = int(hook.run().stdout)
-    until(lambda: warm.PARENTS.collect_ended() or not os.path.exists(f"/proc/{pid}"))
+
+    def is_gone() -> bool:
+        warm.PARENTS.collect_ended()
+        return not os.path.exists(f"/proc/{pid}")
+
+    until(is_gone)

@@ -431,6 +431,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     system_message: bool = False  # whether it shows a `systemMessage` to the user
     parallel: bool = False  # whether it starts the hooks of one event at the same time, as far as that is known
     equal_once: bool = False  # whether it runs a command once that several entries of its settings name
+    variable_files: tuple[str, ...] = (".env",)
+    """Files of a project from which it, or the user's shell, may have variables."""
     unattended: Callable[[Payload, Mapping[str, str]], bool] = lambda _payload, _environ: False
     """Whether no person sees its questions in this run, as far as payload and variables tell."""
 

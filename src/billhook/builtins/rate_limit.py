@@ -64,7 +64,7 @@ class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
         """What it counts. Limits that count the same calls share a count; a changed number keeps its count."""
         return f"{self.per} {self.rule or '*'}{'' if self.of == 'calls' else f' {self.of}'}"
 
-    def reached(self, used: "Used", now: float) -> bool:
+    def reached(self, used: "LimitUsage", now: float) -> bool:
         """Whether it is used up."""
         if self.of == "minutes":
             return used.began is not None and now - used.began >= self.at_most * 60
@@ -75,11 +75,11 @@ class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it counts what is in the transcript."""
         return self.of in ("tokens", "cost")
 
-    def spent(self, tokens: Mapping[str, Tokens]) -> "Used":
+    def spent(self, tokens: Mapping[str, Tokens]) -> "LimitUsage":
         """What of it these tokens use up. Raises StoreError for a model without a price."""
         if self.of == "tokens":
-            return Used(sum(map(sum, tokens.values())))
-        return Used(sum(self._price(model).of(used) for model, used in tokens.items()))
+            return LimitUsage(sum(map(sum, tokens.values())))
+        return LimitUsage(sum(self._price(model).of(used) for model, used in tokens.items()))
 
     def _price(self, model: str) -> Price:
         for glob, price in self.prices.items():
@@ -162,7 +162,7 @@ class RateLimiter(msgspec.Struct, frozen=True):
             record = dict(record or {})
             counts = _counts(record)
             for limit in limits:
-                counts[limit.key] = counts.get(limit.key, Used()).in_force(limit, turn, now)
+                counts[limit.key] = counts.get(limit.key, LimitUsage()).in_force(limit, turn, now)
             used = [(limit, counts[limit.key]) for limit in limits]
             used += self._spent(record, spending, transcript, key)
             reached = [(limit, used) for limit, used in used if limit.reached(used, now)]
@@ -178,7 +178,7 @@ class RateLimiter(msgspec.Struct, frozen=True):
 
     def _spent(
         self, record: Value, limits: Sequence[RateLimit], transcript: str, session: str
-    ) -> list[tuple[RateLimit, "Used"]]:
+    ) -> list[tuple[RateLimit, "LimitUsage"]]:
         """What the session has used of limits of tokens and cost. Without a transcript they don't apply."""
         if not limits or not transcript:
             return []
@@ -189,7 +189,7 @@ class RateLimiter(msgspec.Struct, frozen=True):
         return [(limit, limit.spent(tokens)) for limit in limits]
 
 
-class Used(msgspec.Struct, frozen=True, omit_defaults=True):
+class LimitUsage(msgspec.Struct, frozen=True, omit_defaults=True):
     """How much of a limit is used."""
 
     count: int | float = 0
@@ -197,18 +197,18 @@ class Used(msgspec.Struct, frozen=True, omit_defaults=True):
     times: tuple[float, ...] | None = None  # the time of each call, oldest first, for limits per minute and hour
     began: float | None = None  # the time of the first call, for limits in minutes
 
-    def in_force(self, limit: RateLimit, turn: int, now: float) -> "Used":
+    def in_force(self, limit: RateLimit, turn: int, now: float) -> "LimitUsage":
         """The part that still counts."""
         if limit.per == "turn":
-            return self if self.turn == turn else Used(turn=turn)
+            return self if self.turn == turn else LimitUsage(turn=turn)
         if limit.per == "session":
             return self
         # A time in the future is from before the machine was started. It counts as now, so that it soon expires.
         past = [min(time, now) for time in self.times or ()]
         times = tuple(time for time in past if time > now - SECONDS[limit.per])
-        return Used(len(times), times=times)
+        return LimitUsage(len(times), times=times)
 
-    def one_more(self, limit: RateLimit, now: float) -> "Used":
+    def one_more(self, limit: RateLimit, now: float) -> "LimitUsage":
         if limit.of == "minutes":
             # A time in the future is from before the machine was started.
             return msgspec.structs.replace(self, began=min(now, now if self.began is None else self.began))
@@ -220,15 +220,15 @@ def _by_key(limits: Sequence[RateLimit]) -> dict[str, RateLimit]:
     return {limit.key: limit for limit in limits}
 
 
-def _counts(record: Value) -> dict[str, Used]:
+def _counts(record: Value) -> dict[str, LimitUsage]:
     try:
-        return msgspec.convert(record.get("counts", {}), dict[str, Used])
+        return msgspec.convert(record.get("counts", {}), dict[str, LimitUsage])
     except msgspec.ValidationError as error:
         hint = "remove the session's file in billhook/limits"
         raise StoreError(f"the count of calls is damaged: {error}", hint=hint) from None
 
 
-def _refused(reached: list[tuple[RateLimit, Used]], now: float) -> Answer:
+def _refused(reached: list[tuple[RateLimit, LimitUsage]], now: float) -> Answer:
     """The answer for a call when limits are reached; the strictest of them decides."""
     limit, used = min(reached, key=lambda one: one[0].then != "deny")
     why = ", because the agent names no session" if limit.per == "hour" else ""
@@ -237,7 +237,7 @@ def _refused(reached: list[tuple[RateLimit, Used]], now: float) -> Answer:
     return deny(reason) if limit.then == "deny" else ask(reason)
 
 
-def _ends(limit: RateLimit, used: Used, now: float) -> str:
+def _ends(limit: RateLimit, used: LimitUsage, now: float) -> str:
     if limit.per == "turn":
         return "the count starts again with the next turn"
     if limit.per == "hour" and not used.times:

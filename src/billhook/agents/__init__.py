@@ -41,6 +41,7 @@ TABLE: Final = {
     "opencode": AgentRow((".opencode/plugins/billhook.js", ".config/opencode/plugins/billhook.js")),
     "hermes": AgentRow((".hermes/config.yaml",)),
     "droid": AgentRow((".factory/settings.json",), (".factory/hooks.json",)),
+    "pi": AgentRow((".pi/extensions/billhook.js", ".pi/agent/extensions/billhook.js")),
     "vscode": AgentRow(speaks="claude", module="copilot"),
 }
 

@@ -405,6 +405,7 @@ def test_all(me: Person) -> None:
             "opencode": ("skipped", "not found: no `opencode` on PATH, none of its files in <here>/home/.config"),
             "hermes": ("skipped", "not found: no `hermes` on PATH, no <here>/home/.hermes"),
             "droid": ("skipped", "not found: no `droid` on PATH, no <here>/home/.factory"),
+            "pi": ("skipped", "not found: no `pi` on PATH, no <here>/home/.pi/agent"),
         }
     )
     assert (ended.code, ended.err) == snapshot(
@@ -452,6 +453,7 @@ Cursor: skipped, not found: no `cursor-agent` on PATH, no ~/.cursor
 OpenCode: skipped, not found: no `opencode` on PATH, none of its files in ~/.config
 Hermes: skipped, not found: no `hermes` on PATH, no ~/.hermes
 Factory Droid: skipped, not found: no `droid` on PATH, no ~/.factory
+pi: skipped, not found: no `pi` on PATH, no ~/.pi/agent
 -- exit 1
 """)
 

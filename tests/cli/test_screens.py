@@ -113,7 +113,7 @@ Options:
                                the meaning of their exit codes. One of claude,
                                spec, claw, claw-text, lesson, codex, gemini,
                                qwen, copilot, cursor, opencode, hermes, droid,
-                               universal.  [default: claude]
+                               pi, universal.  [default: claude]
   --match M                    Run --run hooks only for tools (or sources,
                                triggers ...) that match.
   --timeout S                  The timeout of each --run hook, in seconds.

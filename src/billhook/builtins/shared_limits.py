@@ -37,7 +37,7 @@ def count(state: FileState, key: str, seconds: float, now: float) -> SharedCount
     return found
 
 
-def count_here(state: FileState, key: str, seconds: float, now: float, at_most: int) -> bool:
+def count_here(state: FileState, key: str, seconds: float, now: float, at_most: float) -> bool:
     """Count one call on this machine alone; False if it has used the limit up. Raises StoreError."""
     admitted: list[bool] = []
 

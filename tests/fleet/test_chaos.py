@@ -176,6 +176,7 @@ def test_disk_of_a_server_is_full(tmp_path: Path) -> None:
             for _ in range(10):
                 written(tmp_path / "0", 2000)
                 time.sleep(0.3)
+            eventually(lambda: "no space left" in (folder / "n1.log").read_text(errors="replace"), 30)
     finally:
         made.stop()
         subprocess.run(["umount", "-l", str(small)], check=True)
@@ -230,13 +231,15 @@ def test_daemon_and_link_are_killed(cluster: Cluster, tmp_path: Path) -> None:
         home.billhook("daemon", "start")
         written(home.root, 20_000, project)
         eventually(lambda: stream_has_some(cluster, member), 40)
+        killed = 0
         for _ in range(3):
             for pid in links_of(home.root):
                 os.kill(pid, signal.SIGKILL)
+                killed += 1
             written(home.root, 2000, project)
             judged(1)
         status = home.status()
-        assert status is not None
+        assert killed and status is not None
         os.kill(status.pid, signal.SIGKILL)
         written(home.root, 2000, project)
         eventually(lambda: not links_of(home.root), 20)

@@ -149,7 +149,7 @@ def plot(found: dict[int, CpuTime]) -> str:
         parts.append(f'<line x1="{left}" x2="{width - 20}" y1="{y:.0f}" y2="{y:.0f}" stroke="#ddd"/>')
         parts.append(f'<text x="{left - 8}" y="{y + 4:.0f}" text-anchor="end">{value:.0f} µs</text>')
     for place, (number, one) in enumerate(found.items()):
-        x, bottom = left + gap * place + gap * 0.25, top + room
+        x, bottom = left + gap * place + gap * 0.25, float(top + room)
         for seconds, colour in zip(one, ("#4269d0", "#efb118"), strict=True):
             size = room * seconds * 1e6 / most
             bottom -= size

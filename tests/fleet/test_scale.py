@@ -4,7 +4,6 @@ import asyncio
 import os
 import random
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 import billhook
 from billhook.fleet.reader import messages
 from billhook.fleet.subjects import AUDIT
-from fleet.hosts import lines
+from fleet.hosts import lines, until
 
 pytestmark = pytest.mark.slow
 _HOSTS = 1000
@@ -51,9 +50,7 @@ def test_a_thousand_hosts(scale: Any, cluster: Any, tmp_path: Path) -> None:
         for _ in range(_SECONDS * _PER_SECOND):
             random.choice(hosts).write()
             await asyncio.sleep(1 / _PER_SECOND)
-        end = time.monotonic() + 60
-        while any(host.shipper.status.waiting for host in hosts) and time.monotonic() < end:
-            await asyncio.sleep(0.5)
+        await until(lambda: not any(host.shipper.status.waiting for host in hosts), 60)
         for one in looking:
             one.cancel()
         await asyncio.gather(*looking, return_exceptions=True)
@@ -78,10 +75,10 @@ def test_a_thousand_hosts(scale: Any, cluster: Any, tmp_path: Path) -> None:
 
 
 def test_an_event_costs_the_same(scale: Any, cluster: Any, tmp_path: Path) -> None:
-    """CPU time, of the sender and the servers together; the best of some rounds, because this machine does other work."""
+    """CPU time of the senders and the servers together, the best of some rounds: this machine does other work."""
     best = {1: 1.0, _HOSTS: 1.0}
     for round_ in range(3):
-        for number in best:
+        for number in (1, _HOSTS):
             found = asyncio.run(scale.cost(cluster, tmp_path / f"{round_}-{number}", number, 2000))
             best[number] = min(best[number], sum(found))
         if round_ and best[_HOSTS] <= 1.2 * best[1]:

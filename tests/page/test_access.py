@@ -128,7 +128,7 @@ def test_page_opens_from_anywhere(place: tuple[Home, Visitor]) -> None:
 def test_policy_of_every_response(place: tuple[Home, Visitor]) -> None:
     """Scripts and styles come from files of the page only, and no other page may embed it."""
     guest = place[1]
-    for path in ("/ui/", "/ui/app.css", "/ui/dom.js", "/ui/api/now", "/approve/x"):
+    for path in ("/ui/", "/ui/app.css", "/ui/parts.js", "/ui/api/now", "/approve/x"):
         headers = guest.http.get(path).headers
         assert "default-src 'none'; script-src 'self'" in headers["content-security-policy"]
         assert "unsafe" not in headers["content-security-policy"]

@@ -14,20 +14,20 @@ const KEYS = [["j k", "next, previous row"], ["Enter", "open the row"], ["Esc", 
   ["/", "search in the timeline"], ["1 2 3 4 5", "Now, Timeline, Hooks, Insights, Health"], ["?", "this list"]];
 const app = { sessions: new Map(), questions: [], projects: [], project: "", view: "", fields: {}, state: "",
   problem: null, announced: "", hear: null, announce: (text) => set({ announced: text }), go };
-const root = document.documentElement;
 const find = (selector) => document.querySelector(selector);
 
 function set(changes) {
   Object.assign(app, changes);
-  const waiting = app.questions.filter((one) => one.state === "waiting").length;
+  const waiting = app.questions.filter((one) => one.state === "waiting" && one.until > Date.now() / 1000).length;
   document.title = `${waiting ? `(${waiting}) ` : ""}billhook`;
   render(html`<${Frame} waiting=${waiting} />`, document.body);
 }
 
 function Frame({ waiting }) {
   const View = VIEWS[app.view];
-  const link = (name) => html`<a href="#/${name}" data-view=${name} aria-current=${name === app.view ? "page" : null}>
-    ${name[0].toUpperCase() + name.slice(1)}${name === "now" && html`<span class="count">${waiting || ""}</span>`}</a>`;
+  const count = (name) => name === "now" && html`<span class="count">${waiting || ""}</span>`;
+  const link = (name) => html`<a href="#/${name}" data-view=${name} 
+    aria-current=${name === app.view ? "page" : null}>${name[0].toUpperCase() + name.slice(1)}${count(name)}</a>`;
   return html`<a class="skip" href="#main">Skip to content</a>
     <header>
       <span class="brand"><img src="icon.svg" alt="" width="18" height="18" />billhook</span>
@@ -38,12 +38,11 @@ function Frame({ waiting }) {
       </select></label>
       <span role="status" class="state ${app.state}" title=${app.state === "offline"
         && "No connection to the daemon; `billhook ui` opens a new page"}>${app.state}</span>
-      <button id="theme" class="icon" type="button" aria-label="Switch between dark and light" onClick=${dim}>◐</button>
       <button id="help" class="icon" type="button" aria-label="Keyboard shortcuts" onClick=${help}>?</button>
     </header>
     <main id="main" tabindex="-1" class=${app.view}>${app.problem ? html`<div class="blank"><h1>Not logged in</h1>
-      <${Failure} of=${app.problem} /><p>Run <code>billhook ui</code> in a terminal: it prints a link that works once.</p>
-      </div>` : View && html`<${View} key=${app.view} app=${app} />`}</main>
+      <${Failure} of=${app.problem} /><p>Run <code>billhook ui</code> in a terminal: its link works once.</p></div>`
+      : View && html`<${View} key=${app.view} app=${app} />`}</main>
     <dialog aria-labelledby="keys-title"><h2 id="keys-title">Keyboard</h2>
       <dl>${KEYS.map(([keys, text]) => html`<dt>${keys.split(" ").map((key) => html`<kbd>${key}</kbd> `)}</dt>
         <dd>${text}</dd>`)}</dl>
@@ -85,8 +84,9 @@ async function hear(found) {
 
 function add(row) {
   const key = `${row.project}\n${row.session}`;
-  const zero = { session: row.session, project: row.project, host: row.host, events: 0, denied: 0, asked: 0, failed: 0 };
-  const one = app.sessions.get(key) || zero;
+  const { session, project, host } = row;
+  const none = { session, project, host, events: 0, denied: 0, asked: 0, failed: 0 };
+  const one = app.sessions.get(key) || none;
   app.sessions.set(key, { ...one, events: one.events + 1, denied: one.denied + (row.decision === "deny"),
     asked: one.asked + (row.decision === "ask"), failed: one.failed + row.failed, name: row.name || one.name,
     turn: row.turn || one.turn, last: row });
@@ -117,7 +117,7 @@ function choose(event) {
   location.hash = address(app.view === "now" ? "timeline" : app.view, { project: event.target.value });
 }
 
-// -- keyboard, dark and light
+// -- keyboard
 
 const help = () => find("dialog").showModal();
 
@@ -138,20 +138,13 @@ addEventListener("keydown", (event) => {
   if (event.key === "Escape" && isWriting) event.target.blur();
   if (isWriting || event.ctrlKey || event.metaKey || event.altKey || find("dialog[open]")) return;
   const name = Object.keys(VIEWS)[Number(event.key) - 1];
-  const keys = { j: () => step(1), k: () => step(-1), "?": help, "/": search, Escape: () => find("[data-close]")?.click() };
+  const close = () => find("[data-close]")?.click();
+  const keys = { j: () => step(1), k: () => step(-1), "?": help, "/": search, Escape: close };
   const act = name ? () => { location.hash = `#/${name}`; } : keys[event.key];
   if (!act) return;
   event.preventDefault();
   act();
 });
 
-function dim() {
-  const isDark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  root.dataset.theme = isDark ? "light" : "dark";
-  localStorage.setItem("theme", root.dataset.theme);
-}
-
-const theme = localStorage.getItem("theme");
-if (theme) root.dataset.theme = theme;
 set({});
 begin();

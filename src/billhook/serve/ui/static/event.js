@@ -18,15 +18,15 @@ export function Detail({ app, id, close }) {
   if (found instanceof Error)
     return html`<button type="button" data-close onClick=${close}>Close</button><${Failure} of=${found} />`;
   const { row, record, effects } = found;
-  return html`<header><${Badge} of=${row.decision} /><h2 tabindex="-1" ref=${title}>${`${row.event} ${row.tool}`.trim()}</h2>
+  return html`<header><${Badge} of=${row.decision} /><h2 tabindex="-1" ref=${title}>${row.event} ${row.tool}</h2>
       <span class="grow"></span><button type="button" class="icon" data-close aria-label="Close the event"
         onClick=${close}>✕</button></header>
     ${record.reason && html`<p class="reason">${record.reason}</p>`}
     <${Facts} ...${found} />
     <${Section} title="Answers of hooks"><ul class="outcomes">${record.outcomes.map(outcome)}${skipped(record)}</ul><//>
-    ${effects.length > 0 && html`<${Section} title="Effects"><ul>${effects.map((one) => html`<li><strong>${one.kind}</strong>
-      ${one.target && html` <code>${one.target}</code>`}${!one.certain && html`<span class="muted"> (possibly)</span>`}
-      </li>`)}</ul><//>`}
+    ${effects.length > 0 && html`<${Section} title="Effects"><ul>${effects.map((one) => html`<li>
+      <strong>${one.kind} </strong>${one.target && html`<code>${one.target}</code>`}${!one.certain
+        && html`<span class="muted"> (possibly)</span>`}</li>`)}</ul><//>`}
     <${Block} title=${record.tool ? "Input" : "Fields"} value=${record.input} />
     <${Block} title="Input after rewrites" value=${record.rewritten_input} />
     <${Block} title="Output" value=${record.output} />
@@ -60,23 +60,20 @@ function outcome(one) {
 
 function skipped(record) {
   const ran = new Set(record.outcomes.map((one) => one.hook));
-  return Object.entries(record.not_asked).filter(([hook]) => !ran.has(hook)).map(([hook, why]) => html`<li class="quiet">
-    <div><strong>${hook}</strong><span class="grow"></span><span class="muted">skipped: ${why}</span></div></li>`);
+  const others = Object.entries(record.not_asked).filter(([hook]) => !ran.has(hook));
+  return others.map(([hook, why]) => html`<li class="quiet"><div><strong>${hook}</strong>
+    <span class="grow"></span><span class="muted">skipped: ${why}</span></div></li>`);
 }
 
 function Replay({ project, row }) {
   const [isWanted, want] = useState(false);
+  const found = useLoaded(async () => isWanted && command("explain", project, row.id), isWanted);
   if (!isWanted) return html`<button type="button" onClick=${() => want(true)}>Replay with today's rules</button>`;
-  return html`<div class="today"><${Replayed} project=${project} row=${row} /></div>`;
-}
-
-function Replayed({ project, row }) {
-  const found = useLoaded(() => command("explain", project, row.id), row.id);
   if (!found) return html`<${Loading}>Replaying …<//>`;
   if (found instanceof Error) return html`<${Failure} of=${found} />`;
   const [{ today }] = found;
   if (!today) return html`<${Empty}>The present rules can't judge this event.<//>`;
-  return html`<p>then <${Badge} of=${row.decision} /> now <${Badge} of=${today.decision} />
+  return html`<p class="today">then <${Badge} of=${row.decision} /> now <${Badge} of=${today.decision} />
     ${today.by.length > 0 && ` by ${today.by.join(", ")}`}</p>
     ${today.reason && html`<p class="reason">${today.reason}</p>`}
     ${today.not_known.length > 0 && html`<p class="muted">not known without running: ${today.not_known.map(pretty)

@@ -16,11 +16,12 @@ const load = async (project) => ({ project,
 function draw({ project, results }) {
   const [listed = [], summary, check = []] = results.map((one) => one.value);
   const stats = new Map((summary?.[0].hooks || []).map((one) => [one.name, one]));
+  const rows = listed.map((one) => row(one, stats.get(one.name)));
   return html`${results.map((one) => one.reason && html`<${Failure} of=${one.reason} />`)}
     <section><h2>Findings of check</h2>${check.length ? html`<${Findings} of=${check.map(finding)} />`
       : html`<${Empty}>No problems found.<//>`}</section>
     <section><h2 title=${project}>Hooks in ${base(project)}</h2>
-      <${Table} title="Hooks" columns=${COLUMNS} rows=${listed.map((one) => row(one, stats.get(one.name)))} /></section>`;
+      <${Table} title="Hooks" columns=${COLUMNS} rows=${rows} /></section>`;
 }
 
 const finding = (one) => ({ badge: one.code || one.level, tone: one.level === "error" ? "deny" : "ask",

@@ -34,19 +34,21 @@ const Card = ({ title, size, children }) => html`<section class="card ${size}"><
 function Bars({ rows, empty = "Nothing so far." }) {
   if (!rows.length) return html`<${Empty}>${empty}<//>`;
   const most = Math.max(...rows.map(([, value]) => value || 0)) || 1;
-  return html`<ul class="bars">${rows.slice(0, 8).map(([name, value, text]) => html`<li><span class="name">${name}</span>
-    <svg viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">
-      <rect width=${Math.max(0.5, (100 * (value || 0)) / most)} height="6" /></svg><span class="n">${text}</span></li>`)}</ul>`;
+  return html`<ul class="bars">${rows.slice(0, 8).map(([name, value, text]) => html`<li>
+    <span class="name">${name}</span><svg viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">
+      <rect width=${Math.max(0.5, (100 * (value || 0)) / most)} height="6" /></svg>
+    <span class="n">${text}</span></li>`)}</ul>`;
 }
 
 function Days({ of }) {
   if (!of.length) return html`<${Empty}>Nothing so far.<//>`;
   const most = Math.max(...of.map((day) => DECISIONS.reduce((total, name) => total + (day[name] || 0), 0)));
   const label = `Decisions per day from ${of[0].day} to ${of.at(-1).day}, at most ${number(most)} a day`;
-  return html`<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label=${label} preserveAspectRatio="none" class="days">
-      ${of.map((day, at) => column(day, at, most, WIDTH / Math.max(14, of.length)))}</svg>
+  const words = (name) => (name === "none" ? "no objection" : name);
+  return html`<svg class="days" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label=${label}
+      preserveAspectRatio="none">${of.map((day, at) => column(day, at, most, WIDTH / Math.max(14, of.length)))}</svg>
     <p class="axis"><span>${of[0].day}</span><span>${of.at(-1).day}</span></p>
-    <p class="legend">${DECISIONS.map((name) => html`<i class=${name} />${name === "none" ? "no objection" : name}`)}</p>`;
+    <p class="legend">${DECISIONS.map((name) => html`<i class=${name} />${words(name)}`)}</p>`;
 }
 
 function column(day, at, most, step) {
@@ -55,7 +57,8 @@ function column(day, at, most, step) {
   const parts = names.map((name) => {
     const height = Math.max(name === "none" ? 0 : 2, (HEIGHT * day[name]) / most);
     y -= height;
-    return html`<rect class=${name} x=${at * step + 1} y=${Math.max(0, y)} width=${Math.max(1, step - 3)} height=${height} />`;
+    return html`<rect class=${name} x=${at * step + 1} y=${y} width=${Math.max(1, step - 3)} height=${height} />`;
   });
-  return html`<g><title>${day.day}: ${names.map((name) => `${name} ${number(day[name])}`).join(", ")}</title>${parts}</g>`;
+  const text = names.map((name) => `${name} ${number(day[name])}`).join(", ");
+  return html`<g><title>${day.day}: ${text}</title>${parts}</g>`;
 }

@@ -28,8 +28,8 @@ export function Now({ app }) {
       <h2 id="sessions">${plural(sessions.length, "session")}<span class="muted"> in the last 24 hours</span></h2>
       ${sessions.length ? html`<ul class="sessions">${sessions.map((one) =>
         html`<${Session} key=${`${one.project}\n${one.session}`} one=${one} />`)}</ul>`
-        : html`<div class="blank"><p>No events yet.</p><p><code>billhook install claude</code> adds billhook to an agent;
-          <code> billhook doctor</code> shows whether it is called.</p></div>`}
+        : html`<div class="blank"><p>No events yet.</p><p><code>billhook install claude</code> adds billhook to an
+          agent; <code>billhook doctor</code> shows whether it is called.</p></div>`}
     </section>`;
 }
 
@@ -66,7 +66,8 @@ function Question({ one, app }) {
 
 function Session({ one }) {
   const facts = ["denied", "asked", "failed"].filter((fact) => one[fact]);
-  return html`<li><a class="session" data-row href=${address("timeline", { project: one.project, session: one.session })}>
+  const link = address("timeline", { project: one.project, session: one.session });
+  return html`<li><a class="session" data-row href=${link}>
     <span class="who"><strong>${one.name || one.session.slice(0, 8) || "no session"}</strong>
       <span class="muted"> ${one.host}</span></span>
     <span class="where muted" title=${one.project}>${base(one.project)}</span>

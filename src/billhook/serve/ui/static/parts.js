@@ -43,10 +43,9 @@ export function Copyable({ label, command }) {
   async function copy() {
     await navigator.clipboard.writeText(command);
     setCopied(true);
-    setTimeout(() => setCopied(false), 1500);
   }
   return html`<div class="command"><span class="label">${label}</span>
-    <button type="button" class="copy" aria-label="Copy: ${label}" onClick=${copy}>${copied ? "Copied" : "Copy"}</button>
+    <button type="button" aria-label="Copy: ${label}" onClick=${copy}>${copied ? "Copied" : "Copy"}</button>
     <code>${command}</code></div>`;
 }
 
@@ -56,9 +55,9 @@ export function Table({ title, columns, rows, empty = "Nothing so far." }) {
   const kinds = columns.map((column) => (column.startsWith("#") ? "n" : ""));
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${title}><table>
     <caption class="hidden">${title}</caption>
-    <thead><tr>${columns.map((one, at) => html`<th scope="col" class=${kinds[at]}>${one.replace("#", "")}</th>`)}</tr></thead>
-    <tbody>${rows.map((cells) => html`<tr>${cells.map((one, at) => html`<td class=${kinds[at]}>${one}</td>`)}</tr>`)}</tbody>
-  </table></div>`;
+    <thead><tr>${columns.map((one, at) => html`<th scope="col" class=${kinds[at]}>${one.replace("#", "")}</th>`)}</tr>
+    </thead><tbody>${rows.map((cells) => html`<tr>${cells.map((one, at) =>
+      html`<td class=${kinds[at]}>${one}</td>`)}</tr>`)}</tbody></table></div>`;
 }
 
 /** A list of findings, each with a badge, a text and what to do. */

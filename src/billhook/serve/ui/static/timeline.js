@@ -79,7 +79,8 @@ export class Timeline extends Component {
     this.busy = true;
     const { wait, before } = this;
     try {
-      const page = await get("events", { ...this.filter, before: before !== "first" && before, limit: PAGE }, wait.signal);
+      const place = before !== "first" && before;
+      const page = await get("events", { ...this.filter, before: place, limit: PAGE }, wait.signal);
       this.before = page.before;
       await this.keep(page.rows, (chunks, chunk) => [...chunks, chunk]);
     } catch (problem) {
@@ -107,13 +108,10 @@ export class Timeline extends Component {
 
   async fresh(found) {
     const { filter } = this;
-    let rows = (found.rows || []).filter((row) => row.project === filter.project && row.seq > this.newest);
+    let rows = (found.rows || []).filter((row) => row.project === filter.project);
     if (!rows.length && !found.missed) return;
-    // Text and hooks are searched by the daemon. After a gap it has the events that were missed.
-    if (found.missed || filter.text || filter.hook)
+    if (found.missed || FILTERS.some((name) => filter[name])) // the daemon has what was missed, and filters
       ({ rows } = await get("events", { ...filter, after: this.newest, limit: 200 }));
-    else rows = rows.filter((row) => (!filter.failed || row.failed)
-      && ["tool", "event", "session", "decision"].every((name) => !filter[name] || row[name] === filter[name]));
     rows = rows.filter((row) => row.seq > this.newest);
     const height = this.column.scrollHeight;
     await this.keep(rows, (chunks, chunk) => [chunk, ...chunks], true);

@@ -93,7 +93,7 @@ export class Timeline extends Component {
     if (this.more.getBoundingClientRect().top < innerHeight + 600) this.next();
   }
 
-  /** Add a chunk where `put` says. Resolves when it is shown. */
+  /** Add a chunk with `put`. Resolves when it is shown. */
   keep(rows, put, isNew = false) {
     for (const row of rows) {
       for (const name of ["tool", "event"]) if (row[name]) this.seen[name].set(row[name], row[name]);

@@ -78,14 +78,14 @@ def quiet(rows: Mapping[str, Capabilities]) -> Mapping[str, Capabilities]:
 
 def rounded(held: str, /, **rows: str) -> dict[str, Capabilities]:
     """The rows of an agent whose answers `downgrade` adapts: by event, the fields that are true. `held`: the events
-    that deliver context which other events can't carry."""
+    that deliver context which other events can't carry; empty: none can."""
     return {event: rounded_row(can, held, event) for event, can in rows.items()}
 
 
 def rounded_row(can: str, held: str, event: str = "PreToolUse", **instead: str) -> Capabilities:
     """One row. `instead`: exceptions from the result of `downgrade`."""
     one = row(can)
-    clauses = {"deny": _late_denial(one), "context": "" if event == "SessionEnd" else f"held until {held}"}
+    clauses = {"deny": _late_denial(one), "context": f"held until {held}" if held and event != "SessionEnd" else ""}
     if one.deny:
         clauses |= {"ask": DENIES, "stop": DENIES}
     elif one.keep_going or one.context:

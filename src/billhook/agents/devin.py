@@ -1,7 +1,7 @@
 """Devin CLI: the reference's events, and `approve` or `block` at the top level.
 
-From its documentation and a recorded payload, not measured. Its payloads have no `cwd`. It also runs the hooks in Claude
-Code's settings; other answers of the reference are not documented, so they are not written.
+From its documentation and a recorded payload, not measured. Its payloads have no `cwd`. It also runs the hooks in
+Claude Code's settings; other answers of the reference are not documented, so they are not written.
 """
 
 from collections.abc import Mapping
@@ -34,14 +34,13 @@ def _sends(payload: Mapping[str, object], environ: Mapping[str, str]) -> int:
     return 2 if own and "prompt_id" in payload else int(own and bool(environ.get("DEVIN_PROJECT_DIR")))
 
 
+_EVENTS: Final = "PreToolUse PostToolUse PermissionRequest UserPromptSubmit SessionStart SessionEnd Stop"
+
 AGENT: Final = base.Agent(
     name="devin",
     title="Devin",
     meanings=Meanings(name="devin", naming="devin", join="\n\n", timeout=60.0),
-    event_names={
-        name: name
-        for name in "PreToolUse PostToolUse PermissionRequest UserPromptSubmit SessionStart SessionEnd Stop".split()
-    },
+    event_names={name: name for name in _EVENTS.split()},
     only_its=("PostCompaction",),
     tools=base.pairs("exec=Bash read=Read write=Write edit=Edit grep=Grep"),
     inputs={"Grep": {"query": "pattern"}},

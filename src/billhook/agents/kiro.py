@@ -57,7 +57,7 @@ AGENT: Final = base.Agent(
     name="kiro",
     title="Kiro",
     meanings=Meanings(name="kiro", naming="kiro", join="\n\n", timeout=60.0),
-    event_names={name: name for name in "PreToolUse PostToolUse UserPromptSubmit SessionStart Stop".split()},
+    event_names={name: name for name in ["PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionStart", "Stop"]},
     only_its=("PreTaskExec", "PostTaskExec", "PostFileCreate", "PostFileSave", "PostFileDelete"),
     tools=base.pairs(
         "execute_bash=Bash shell=Bash fs_read=Read read_file=Read fs_write=Write str_replace=Edit web_fetch=WebFetch"

@@ -20,9 +20,11 @@ from cli.place import Place
 
 ROOT = Path(billhook.__file__).parent
 OTHERS = [name for name in TABLE if name != "claude"]
-PLAIN = [word for name in OTHERS if name != "cursor" for word in (name, EVERY_AGENT[name].title)]
-NAMED = re.compile(rf"(?<![A-Za-z])(?i:{'|'.join(PLAIN)})|Cursor|CURSOR|\bcursor['\"]|['\"]cursor\b")
-"""In any case, names and titles alike; `cursor` is also an ordinary word, so it counts as a value or a title only."""
+ORDINARY = ("cursor", "goose", "windsurf")
+PLAIN = [word for name in OTHERS if name not in ORDINARY for word in (name, EVERY_AGENT[name].title)]
+WORDS = [rf"{name.title()}|{name.upper()}|['\"]{name}['\"]" for name in ORDINARY]
+NAMED = re.compile(rf"(?<![A-Za-z])(?i:{'|'.join(PLAIN)})|{'|'.join(WORDS)}")
+"""In any case, names and titles alike; ordinary words count as a value or a title only."""
 CLAUDE = {
     "the reference dialect, which is the default": r"dialect|\"spec\"|\"claw\"|\bsaid\b|meanings|\bname=|_answered",
     "how matchers of the reference are read": r"matching|matcher|Matching|_LISTS|case ",

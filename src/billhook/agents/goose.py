@@ -39,7 +39,7 @@ AGENT: Final = base.Agent(
         "Edit": {"path": "file_path", "before": "old_string", "after": "new_string"},
     },
     capabilities=base.rounded("", PreToolUse="deny", **dict.fromkeys(_EVENTS.split()[1:], "")),
-    refusals=(base.Refusal("prompt subagent compact", 0, None), base.Refusal("")),
+    refusals=(base.Refusal("prompt subagent compact", 0, None, "client"), base.Refusal("")),
     sends=lambda payload, _environ: 3 * ("event" in payload and "hook_event_name" not in payload),
     program="goose",
     project_file=_FILE,

@@ -71,7 +71,7 @@ AGENT: Final = base.Agent(
         SessionStart="context",
         Stop="",
     ),
-    refusals=(base.Refusal("prompt subagent compact", 0, None), base.Refusal("")),
+    refusals=(base.Refusal("prompt subagent compact", 0, None, "client"), base.Refusal("")),
     program="kiro-cli",
     without_program=True,  # the editor
     project_file=".kiro/hooks/billhook.json",

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from billhook.builtins.guard import guard
 from billhook.core.events import PreToolUse
-from billhook.effects.effect import Protected
+from billhook.effects.effect import ProtectedPaths
 from built_in.judging import disarms, guards
 
 NAMES = frozenset(
@@ -42,7 +42,7 @@ class World(msgspec.Struct, frozen=True):
         return self.base / "proj"
 
     @property
-    def protected(self) -> Protected:
+    def protected(self) -> ProtectedPaths:
         project, claude = self.project, self.home / ".claude"
         files = (
             claude / "settings.json",
@@ -51,7 +51,7 @@ class World(msgspec.Struct, frozen=True):
             project / "hooks.yaml",
         )
         state = tuple(str(claude / part) for part in ("billhook", "turns", "hooks"))
-        return Protected(tuple(map(str, files)), (str(project / ".billhook"),), state, NAMES)
+        return ProtectedPaths(tuple(map(str, files)), (str(project / ".billhook"),), state, NAMES)
 
     def snapshot(self) -> dict[str, object]:
         """Everything that is protected, as it lies on the disk."""

@@ -107,7 +107,7 @@ def test_a_hook_imports_no_other_agent(name: str, tmp_path: Path) -> None:
     event = {"session_id": "s", "hook_event_name": agent.event_names["PreToolUse"], "tool_use_id": "t"}
     event |= {"tool_name": next((own for own, ours in agent.tools.items() if ours == "Bash"), "Bash")}
     words = [agent.event_names["PreToolUse"]] if agent.event_argument else []
-    reported = {**event, "tool_input": {"command": "ls"}}
+    reported: dict[str, object] = {**event, "tool_input": {"command": "ls"}}
     if name == "copilot":
         words, reported = ["userPromptSubmitted"], {"sessionId": "s", "timestamp": 1, "prompt": "hello"}
     ended = subprocess.run(

@@ -16,7 +16,7 @@ from billhook.core.tools import folded
 
 if TYPE_CHECKING:
     from billhook.agents.base import Agent
-    from billhook.agents.child import ChildCall, Dialect, Written
+    from billhook.agents.child import ChildCall, Dialect, ExitResult
     from billhook.agents.reference import CLAUDE, SPEC
     from billhook.core.answers import Answer
 
@@ -106,7 +106,7 @@ def reader_of(folder: str, name: str) -> str:
 
 
 __all__ = [
-    "AGENTS", "CLAUDE", "DIALECTS", "SPEC", "ChildCall", "Dialect", "Written", "agent", "canonical_event", "dialect",
+    "AGENTS", "CLAUDE", "DIALECTS", "SPEC", "ChildCall", "Dialect", "ExitResult", "agent", "canonical_event", "dialect",
     "dialect_of",
 ]  # fmt: skip
 
@@ -283,7 +283,7 @@ def mcp_name(payload: Payload) -> str:
 
 _LATER: Final = {
     **dict.fromkeys(("CLAUDE", "SPEC"), "reference"),
-    **dict.fromkeys(("ChildCall", "Dialect", "Written"), "child"),
+    **dict.fromkeys(("ChildCall", "Dialect", "ExitResult"), "child"),
 }
 """Names that are imported on first use: the module of each."""
 

@@ -405,6 +405,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
     program: str = ""  # the executable on PATH
     without_program: bool = False  # whether it can be used without that program
+    is_editor: bool = False  # whether that program is an editor: what runs in its terminal may be the user's
     project_file: str = ""  # the file with the entries of a project, relative to the project
     user_file: str = ""  # the file with those of the user, relative to the home folder
     home_variable: str = ""  # the environment variable that moves the agent's folder
@@ -457,6 +458,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     system_message: bool = False  # whether it shows a `systemMessage` to the user
     parallel: bool = False  # whether it starts the hooks of one event at the same time, as far as that is known
     equal_once: bool = False  # whether it runs a command once that several entries of its settings name
+    variable_files: tuple[str, ...] = (".env",)
+    """Files of a project from which it, or the user's shell, may have variables."""
     unattended: Callable[[Payload, Mapping[str, str]], bool] = lambda _payload, _environ: False
     """Whether no person sees its questions in this run, as far as payload and variables tell."""
 

@@ -97,7 +97,8 @@ AGENT: Final = base.Agent(
     capabilities=base.rounded("", PreToolUse="deny", PostToolUse="", UserPromptSubmit="deny", Stop=""),
     sends=lambda payload, _environ: 3 * ("agent_action_name" in payload),
     program="windsurf",
-    without_program=True,  # the editor
+    without_program=True,
+    is_editor=True,
     project_file=".windsurf/hooks.json",
     user_file=".codeium/windsurf/hooks.json",
     traces=("windsurf",),

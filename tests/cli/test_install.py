@@ -409,6 +409,7 @@ def test_all(me: Person) -> None:
             "droid": ("skipped", "not found: no `droid` on PATH, no <here>/home/.factory"),
             "goose": ("skipped", "not found: no `goose` on PATH, no <here>/home/.agents"),
             "kiro": ("skipped", "not found: no `kiro-cli` on PATH, no <here>/home/.kiro"),
+            "pi": ("skipped", "not found: no `pi` on PATH, no <here>/home/.pi/agent"),
             "windsurf": ("skipped", "not found: no `windsurf` on PATH, no <here>/home/.codeium"),
         }
     )
@@ -466,6 +467,7 @@ Devin: skipped, not found: no `devin` on PATH, none of its files in ~/.config
 Factory Droid: skipped, not found: no `droid` on PATH, no ~/.factory
 Goose: skipped, not found: no `goose` on PATH, no ~/.agents
 Kiro: skipped, not found: no `kiro-cli` on PATH, no ~/.kiro
+pi: skipped, not found: no `pi` on PATH, no ~/.pi/agent
 Windsurf: skipped, not found: no `windsurf` on PATH, no ~/.codeium
 -- exit 1
 """)

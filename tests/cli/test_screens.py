@@ -113,7 +113,7 @@ Options:
                                the meaning of their exit codes. One of claude,
                                spec, claw, claw-text, lesson, codex, gemini,
                                qwen, copilot, cursor, opencode, hermes,
-                               antigravity, devin, droid, goose, kiro,
+                               antigravity, devin, droid, goose, kiro, pi,
                                windsurf, universal.  [default: claude]
   --match M                    Run --run hooks only for tools (or sources,
                                triggers ...) that match.

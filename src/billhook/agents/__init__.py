@@ -45,6 +45,7 @@ TABLE: Final = {
     "droid": AgentRow((".factory/settings.json",), (".factory/hooks.json",)),
     "goose": AgentRow((".agents/plugins/billhook/hooks/hooks.json",)),
     "kiro": AgentRow(beside=(".kiro/hooks/billhook.json",)),
+    "pi": AgentRow((".pi/extensions/billhook.js", ".pi/agent/extensions/billhook.js")),
     "windsurf": AgentRow((".windsurf/hooks.json", ".codeium/windsurf/hooks.json")),
     "vscode": AgentRow(speaks="claude", module="copilot"),
 }

@@ -70,24 +70,25 @@ deny() { # CODE [JSON]; output of `billhook hook` before it would make the JSON 
 find_kind() {
     case $event in
     pretooluse | beforetool | beforeshellexecution | beforemcpexecution | beforereadfile | \
-            beforetabfileread | tool.execute.before | pretoolcall | preruncommand | prewritecode | \
-            prereadcode | premcptooluse) kind=tool ;;
+            beforetabfileread | tool.execute.before | pretoolcall | toolcall | preruncommand | \
+            prewritecode | prereadcode | premcptooluse) kind=tool ;;
     userpromptsubmit | beforeagent | userpromptsubmitted | beforesubmitprompt | chat.message | \
-            prellmcall | preinvocation | preuserprompt) kind=prompt ;;
+            prellmcall | preinvocation | input | preuserprompt) kind=prompt ;;
     permissionrequest) kind=permission ;;
     precompact | precompress) kind=compact ;;
     subagentstart) kind=subagent ;;
     posttooluse | aftertool | aftershellexecution | aftermcpexecution | afterfileedit | aftertabfileedit \
-            | tool.execute.after | posttoolcall | postruncommand | postwritecode | postreadcode | \
-            postmcptooluse | posttoolusefailure | permissiondenied | notification | messagedisplay | \
-            sessionstart | session.created | onsessionstart | sessionend | onsessionend | setup | stop | \
-            afteragent | agentstop | session.idle | preverify | postcascaderesponse | stopfailure | \
-            subagentstop | teammateidle | postcompact | postmodelswitch | instructionsloaded | \
-            cwdchanged | filechanged | directoryadded | worktreeremove | aftermodel | \
-            beforetoolselection | todocreated | todocompleted | sessiondelete | erroroccurred | \
-            userprompttransformed | afteragentresponse | afteragentthought | workspaceopen | \
-            postinvocation | postcompaction | pretooluseresult | pretaskexec | posttaskexec | \
-            postfilecreate | postfilesave | postfiledelete | postsetupworktree) kind=unrefused ;;
+            | tool.execute.after | posttoolcall | toolresult | postruncommand | postwritecode | \
+            postreadcode | postmcptooluse | posttoolusefailure | permissiondenied | notification | \
+            messagedisplay | sessionstart | session.created | onsessionstart | sessionend | onsessionend \
+            | sessionshutdown | setup | stop | afteragent | agentstop | session.idle | preverify | \
+            agentbeforesettle | postcascaderesponse | stopfailure | subagentstop | teammateidle | \
+            postcompact | postmodelswitch | instructionsloaded | cwdchanged | filechanged | \
+            directoryadded | worktreeremove | aftermodel | beforetoolselection | todocreated | \
+            todocompleted | sessiondelete | erroroccurred | userprompttransformed | afteragentresponse | \
+            afteragentthought | workspaceopen | postinvocation | postcompaction | pretooluseresult | \
+            pretaskexec | posttaskexec | postfilecreate | postfilesave | postfiledelete | \
+            postsetupworktree) kind=unrefused ;;
     *) kind=other ;;
     esac
 }
@@ -137,6 +138,8 @@ answer() {
     goose:*) deny 2 ;;
     kiro:prompt | kiro:subagent | kiro:compact) allow ;;
     kiro:*) deny 2 ;;
+    pi:compact) allow ;;
+    pi:*) deny 2 ;;
     windsurf:compact) allow ;;
     windsurf:*) deny 2 ;;
     *:prompt) deny 0 "{\"decision\":\"block\",\"reason\":\"$why\",\"continue\":false,\"stopReason\":\"$why\"}" ;;

@@ -6,11 +6,11 @@ static const char *const kinds[] = {
     [TOOL] =
         " "
         "pretooluse beforetool beforeshellexecution beforemcpexecution beforereadfile beforetabfileread "
-        "tool.execute.before pretoolcall preruncommand prewritecode prereadcode premcptooluse ",
+        "tool.execute.before pretoolcall toolcall preruncommand prewritecode prereadcode premcptooluse ",
     [PROMPT] =
         " "
         "userpromptsubmit beforeagent userpromptsubmitted beforesubmitprompt chat.message prellmcall "
-        "preinvocation preuserprompt ",
+        "preinvocation input preuserprompt ",
     [PERMISSION] =
         " "
         "permissionrequest ",
@@ -23,11 +23,11 @@ static const char *const kinds[] = {
     [UNREFUSED] =
         " "
         "posttooluse aftertool aftershellexecution aftermcpexecution afterfileedit aftertabfileedit "
-        "tool.execute.after posttoolcall postruncommand postwritecode postreadcode postmcptooluse "
+        "tool.execute.after posttoolcall toolresult postruncommand postwritecode postreadcode postmcptooluse "
         "posttoolusefailure permissiondenied notification messagedisplay sessionstart session.created "
-        "onsessionstart sessionend onsessionend setup stop afteragent agentstop session.idle preverify "
-        "postcascaderesponse stopfailure subagentstop teammateidle postcompact postmodelswitch "
-        "instructionsloaded cwdchanged filechanged directoryadded worktreeremove aftermodel "
+        "onsessionstart sessionend onsessionend sessionshutdown setup stop afteragent agentstop session.idle "
+        "preverify agentbeforesettle postcascaderesponse stopfailure subagentstop teammateidle postcompact "
+        "postmodelswitch instructionsloaded cwdchanged filechanged directoryadded worktreeremove aftermodel "
         "beforetoolselection todocreated todocompleted sessiondelete erroroccurred userprompttransformed "
         "afteragentresponse afteragentthought workspaceopen postinvocation postcompaction pretooluseresult "
         "pretaskexec posttaskexec postfilecreate postfilesave postfiledelete postsetupworktree ",
@@ -90,6 +90,8 @@ static const struct wording wordings[] = {
     {"goose", ANY, 2, ""},
     {"kiro", IS(PROMPT) | IS(SUBAGENT) | IS(COMPACT), 0, PASSES},
     {"kiro", ANY, 2, ""},
+    {"pi", IS(COMPACT), 0, PASSES},
+    {"pi", ANY, 2, ""},
     {"windsurf", IS(COMPACT), 0, PASSES},
     {"windsurf", ANY, 2, ""},
     {NULL, IS(PROMPT), 0, "{'decision':'block','reason':'@','continue':false,'stopReason':'@'}\n"},

@@ -23,7 +23,7 @@ OTHERS = [name for name in TABLE if name != "claude"]
 WORDS = [name for name in ("amp", "cline", "crush", "cursor", "goose", "pi", "windsurf") if name in TABLE]
 PLAIN = [word for name in OTHERS if name not in WORDS for word in (name, EVERY_AGENT[name].title)]
 VALUES = [rf"['\"]{name}['\"]|\b{name.capitalize()}\b" for name in WORDS]
-NAMED = re.compile("|".join([rf"(?<![A-Za-z])(?i:{'|'.join(PLAIN)})", "CURSOR", *VALUES]))
+NAMED = re.compile("|".join([rf"(?<![A-Za-z])(?i:{'|'.join(PLAIN)})", r"\bCURSOR", *VALUES]))
 """In any case, names and titles alike; those that are also ordinary words count as a value or a title only."""
 CLAUDE = {
     "the reference dialect, which is the default": r"dialect|\"spec\"|\"claw\"|\bsaid\b|meanings|\bname=|_answered",

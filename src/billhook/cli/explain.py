@@ -149,8 +149,8 @@ def _hook_data(one: explain.ExplainedHook) -> dict[str, Any]:
         "says": None if one.answer is None else screen.picked(one.answer, "decision reason context"),
         "notes": one.notes,
         **{key: value for key, value in as_data(one.row).items() if key not in ("name", "why", "effect")},
-        "policy": one.row.policy or None,
         "hash": one.row.exact_hash or None,
+        **({"policy": one.row.policy} if one.row.policy else {}),
     }
 
 

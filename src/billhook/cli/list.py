@@ -1,6 +1,7 @@
 """`billhook list`: all hooks in the order in which they run."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,7 +100,8 @@ def _as_data(row: HookRow, config: Config, agent: "Agent | None", fired: LastFir
     data = {**as_data(row), "hash": row.exact_hash or None}
     not_warm = row.not_warm(config.project)
     data |= {"warm": not_warm == "", "not_warm": not_warm or None}
-    data |= {"approve": "queue" if row.approve else None, "policy": row.policy or None}
+    data["approve"] = "queue" if row.approve else None
+    data |= {"policy": row.policy} if row.policy else {}
     data["last_fired"] = fired.times.get(row.name) if fired else None
     if agent is None:
         return data
@@ -288,7 +290,7 @@ def _looked_in(config: Config) -> Iterator[str]:
         ("fleet", [file for file in there if f"/{'/'.join(sources.FLEET_RECORD[:-1])}/" in file]),
     ]
     yield "looked in:"
-    for layer, files in places:
+    for layer, files in filter(itemgetter(1), places):
         shown = [file for file in files if file in there or not file.endswith(".yml")]
         found = ", ".join(screen.shown_path(file) + there.get(file, "") for file in shown)
         yield from screen.beside(f"  {layer:<9}", found)

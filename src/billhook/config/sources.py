@@ -270,9 +270,13 @@ def find(
     return FoundSources(project, tuple(found), tuple(probe.seen.items()), tuple(probe.passed.items()), here, fleet)
 
 
+_NO_FOLDER: Final = ((-errno.ENOENT,), (-errno.ENOTDIR,))
+
+
 def _fleet(root: Path, probe: "_Probe") -> "AppliedPolicy | None":
     """The policy of the fleet, if this machine is a host of one."""
-    if not probe.exists(os.path.join(root, *FLEET_RECORD)):
+    path = os.path.join(root, *FLEET_RECORD)
+    if not probe.exists(path) or probe.seen[path] in _NO_FOLDER:
         return None
     from billhook.config.fleet_policy import policy_of
 

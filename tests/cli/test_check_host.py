@@ -115,6 +115,19 @@ Gemini CLI: 5 of 7 hooks are not fully supported
 """)
 
 
+def test_limits(folder: Folder) -> None:
+    """Asks that become denials, and tokens that can't be counted."""
+    limit = {"at_most": 5, "per": "session", "then": "ask", "of": "tokens"}
+    folder.write("~/.config/billhook/hooks.yaml", json.dumps({"builtins": {"rate-limit": {"options": limit}}}))
+    shown = {host: " ".join(folder.screen("check", "--host", host).split()) for host in ("claude", "codex", "cursor")}
+    assert "on PreToolUse the ask of rate-limit becomes deny" in shown["codex"]
+    assert {host: "limits of tokens and cost have no effect" in text for host, text in shown.items()} == {
+        "claude": False,
+        "codex": False,
+        "cursor": True,
+    }
+
+
 def test_claude(folder: Folder) -> None:
     """No limits, and the hooks that Claude Code runs itself are counted."""
     assert folder.screen("check", "--host", "claude") == snapshot("""\

@@ -109,7 +109,7 @@ hint: did you mean `claude`?
 
 error: unknown --dialect `xyz`
 
-hint: one of claude, spec, claw, claw-text, lesson, codex, gemini, qwen, copilot, cursor, opencode, hermes, universal
+hint: one of claude, spec, claw, claw-text, lesson, codex, gemini, qwen, copilot, cursor, opencode, hermes, droid, pi, universal
 
 error: --timeout `soon` is not a positive number of seconds
 
@@ -122,7 +122,7 @@ hint: quote it for the shell, as in --input '{"command": "ls"}'
 error: --event: missing field at `$.tool_input`
 
 hint: `billhook fire PreToolUse ...` without --event uses sample values
-""")
+""")  # noqa: E501
 
 
 def test_a_file_is_named(tmp_path: Path) -> None:

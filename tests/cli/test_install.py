@@ -404,6 +404,8 @@ def test_all(me: Person) -> None:
             "cursor": ("skipped", "not found: no `cursor-agent` on PATH, no <here>/home/.cursor"),
             "opencode": ("skipped", "not found: no `opencode` on PATH, none of its files in <here>/home/.config"),
             "hermes": ("skipped", "not found: no `hermes` on PATH, no <here>/home/.hermes"),
+            "droid": ("skipped", "not found: no `droid` on PATH, no <here>/home/.factory"),
+            "pi": ("skipped", "not found: no `pi` on PATH, no <here>/home/.pi/agent"),
         }
     )
     assert (ended.code, ended.err) == snapshot(
@@ -432,6 +434,7 @@ hint: write `"oops"`
                 "Cursor: not installed in ~/.cursor/hooks.json; nothing was changed",
                 "OpenCode: not installed in ~/.config/opencode/plugins/billhook.js; nothing was changed",
                 "Hermes: not installed in ~/.hermes/config.yaml; nothing was changed",
+                "Factory Droid: not installed in ~/.factory/settings.json; nothing was changed",
             ],
         )
     )
@@ -449,6 +452,8 @@ Copilot: skipped, not found: no `copilot` on PATH, no ~/.copilot
 Cursor: skipped, not found: no `cursor-agent` on PATH, no ~/.cursor
 OpenCode: skipped, not found: no `opencode` on PATH, none of its files in ~/.config
 Hermes: skipped, not found: no `hermes` on PATH, no ~/.hermes
+Factory Droid: skipped, not found: no `droid` on PATH, no ~/.factory
+pi: skipped, not found: no `pi` on PATH, no ~/.pi/agent
 -- exit 1
 """)
 

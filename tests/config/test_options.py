@@ -74,6 +74,32 @@ WRONG = {
         "BH203",
         "turn or session",
     ),
+    "tokens per turn": ("rate-limit", "limits: [{at_most: 9, of: tokens, per: turn}]", "BH203", "must be per session"),
+    "a cost without prices": (
+        "rate-limit",
+        "limits: [{at_most: 5, of: cost, per: session}]",
+        "BH203",
+        "needs `prices`",
+    ),
+    "prices without a cost": (
+        "rate-limit",
+        "limits: [{at_most: 5, per: session, prices: {'*': {input: 1, output: 1}}}]",
+        "BH203",
+        "no other has them",
+    ),
+    "half a price": (
+        "rate-limit",
+        "limits: [{at_most: 5, of: cost, per: session, prices: {m: {input: 1}}}]",
+        "BH203",
+        "the price of `m` needs `input` and `output`",
+    ),
+    "a typo in a price": (
+        "rate-limit",
+        "limits: [{at_most: 5, of: cost, per: session, prices: {m: {inptu: 1, output: 1}}}]",
+        "BH202",
+        "a price has no `inptu`",
+    ),
+    "half a call": ("rate-limit", "limits: [{at_most: 1.5, per: turn}]", "BH203", "must be a whole number, not `1.5`"),
     "an unknown period": ("rate-limit", "limits: [{at_most: 1, per: hour}]", "BH203", "turn, session, minute"),
 }
 

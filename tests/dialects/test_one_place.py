@@ -19,9 +19,11 @@ from cli.place import Place
 
 ROOT = Path(billhook.__file__).parent
 OTHERS = [name for name in TABLE if name != "claude"]
-PLAIN = [word for name in OTHERS if name != "cursor" for word in (name, EVERY_AGENT[name].title)]
-NAMED = re.compile(rf"(?i:{'|'.join(PLAIN)})|Cursor|CURSOR|\bcursor['\"]|['\"]cursor\b")
-"""In any case, names and titles alike; `cursor` is also an ordinary word, so it counts as a value or a title only."""
+WORDS = [name for name in ("amp", "cline", "crush", "cursor", "pi") if name in TABLE]
+PLAIN = [word for name in OTHERS if name not in WORDS for word in (name, EVERY_AGENT[name].title)]
+VALUES = [rf"\b{name}['\"]|['\"]{name}\b|\b{name.capitalize()}\b" for name in WORDS]
+NAMED = re.compile("|".join([rf"(?<![A-Za-z])(?i:{'|'.join(PLAIN)})", "CURSOR", *VALUES]))
+"""In any case, names and titles alike; those that are also ordinary words count as a value or a title only."""
 CLAUDE = {
     "the reference dialect, which is the default": r"dialect|\"spec\"|\"claw\"|\bsaid\b|meanings|\bname=|_answered",
     "how matchers of the reference are read": r"matching|matcher|Matching|_LISTS|case ",

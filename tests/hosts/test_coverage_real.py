@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from billhook import agents as hosts
 from cli.terminal import PROGRAM, Ended, billhook, environment
 from clients.agents import AGENTS, Place, find
 from clients.running import Run, plain_environment, run
@@ -45,7 +46,7 @@ def test_without_and_with(name: str, tmp_path: Path) -> None:
     found = coverage(name, tmp_path, "--json").verdict["agents"][0]
     assert found["judged"] >= 3 and found["not_run"] == 2, found
     reasons = {one["why"]: one["calls"] for one in found["reasons"]}
-    assert reasons.pop(f"before {AGENTS[name].title} first called billhook here") == unseen
+    assert reasons.pop(f"before {hosts.AGENTS[name].title} first called billhook here") == unseen
     # Codex exits at the end of its conversation, and stops the subagent wherever it is.
     assert set(reasons) <= ({"it was stopped before or while it ran", STOPPED} if name == "codex" else set())
 

@@ -1,5 +1,6 @@
 """Recorded events, judged by other rules: what differs, and what can't be known."""
 
+import json
 import subprocess
 import sys
 import tracemalloc
@@ -15,7 +16,7 @@ from billhook.core.events import parse
 from billhook.core.functions import on
 from billhook.store.log import Record
 from billhook.testing import replay
-from billhook.testing.replay import Judges, Replayed
+from billhook.testing.replay import Judges, ReplayResult
 from config.logged import content, said, write
 from config.project import Project
 
@@ -38,15 +39,15 @@ def records(project: Project) -> Iterator[Record]:
     return (entry.record for entry in log.forward())
 
 
-def replayed(project: Project, **options: Any) -> Replayed:
+def replayed(project: Project, **options: Any) -> ReplayResult:
     return replay.replay(records(project), Judges(**options))
 
 
-def changes(found: Replayed) -> dict[str, dict[tuple[str, str], int]]:
+def changes(found: ReplayResult) -> dict[str, dict[tuple[str, str], int]]:
     return {hook: dict(group.changes) for hook, group in found.hooks.items()}
 
 
-def reasons(found: Replayed) -> dict[str, int]:
+def reasons(found: ReplayResult) -> dict[str, int]:
     return {why: group.count for why, group in found.unknowns.items()}
 
 
@@ -306,6 +307,32 @@ def test_rate_limits(project: Project) -> None:
     limit = "builtins: {{rate-limit: {{options: {{limits: [{{rule: 'Bash(curl *)', at_most: 1, per: {}}}]}}}}}}\n"
     assert judged(project, limit.format("turn"), *events) == ["none", "deny", "none", "none"]
     assert judged(project, limit.format("session"), *events)[:4] == ["none", "deny", "deny", "none"]
+
+
+def test_limits_of_tokens(project: Project) -> None:
+    """The tokens of that time are not known: only the same limits have their recorded answers."""
+    limits = "builtins: {{rate-limit: {{options: {{at_most: {}, of: tokens, per: session}}}}}}\n"
+    line = {"message": {"id": "1", "model": "m", "usage": {"input_tokens": 15}}}
+    transcript = project.write("transcript.jsonl", json.dumps(line) + "\n")
+    project.write(OWN, limits.format(20))
+    engine = project.load(builtins=True).engine()
+    for _ in range(2):
+        engine.fire_sync(
+            {
+                "hook_event_name": "PreToolUse",
+                "session_id": "s",
+                "cwd": str(project.folder),
+                "transcript_path": str(transcript),
+                "tool_name": "Bash",
+                "tool_input": {"command": "ls"},
+            }
+        )
+        line["message"]["id"] = "2"
+        transcript.write_text(transcript.read_text() + json.dumps(line) + "\n")
+    assert [one.decision for one in records(project)] == ["none", "deny"]
+    assert replayed(project).unknown == 0
+    project.write(OWN, limits.format(5))
+    assert [*replayed(project).unknowns] == ["rate-limit depends on the tokens at that time"]
 
 
 def test_after_an_effect(project: Project) -> None:

@@ -16,7 +16,7 @@ from billhook.core.tools import folded
 
 if TYPE_CHECKING:
     from billhook.agents.base import Agent
-    from billhook.agents.child import ChildCall, Dialect, Written
+    from billhook.agents.child import ChildCall, Dialect, ExitResult
     from billhook.agents.reference import CLAUDE, SPEC
     from billhook.core.answers import Answer
 
@@ -40,6 +40,8 @@ TABLE: Final = {
     "cursor": AgentRow((".cursor/hooks.json",)),
     "opencode": AgentRow((".opencode/plugins/billhook.js", ".config/opencode/plugins/billhook.js")),
     "hermes": AgentRow((".hermes/config.yaml",)),
+    "droid": AgentRow((".factory/settings.json",), (".factory/hooks.json",)),
+    "pi": AgentRow((".pi/extensions/billhook.js", ".pi/agent/extensions/billhook.js")),
     "vscode": AgentRow(speaks="claude", module="copilot"),
 }
 
@@ -101,7 +103,7 @@ def reader_of(folder: str, name: str) -> str:
 
 
 __all__ = [
-    "AGENTS", "CLAUDE", "DIALECTS", "SPEC", "ChildCall", "Dialect", "Written", "agent", "canonical_event", "dialect",
+    "AGENTS", "CLAUDE", "DIALECTS", "SPEC", "ChildCall", "Dialect", "ExitResult", "agent", "canonical_event", "dialect",
     "dialect_of",
 ]  # fmt: skip
 
@@ -277,7 +279,7 @@ def mcp_name(payload: Payload) -> str:
 
 _LATER: Final = {
     **dict.fromkeys(("CLAUDE", "SPEC"), "reference"),
-    **dict.fromkeys(("ChildCall", "Dialect", "Written"), "child"),
+    **dict.fromkeys(("ChildCall", "Dialect", "ExitResult"), "child"),
 }
 """Names that are imported on first use: the module of each."""
 

@@ -276,22 +276,6 @@ class SettingsFormat:
         return settings
 
 
-class Embedded(SettingsFormat):
-    """Settings inside a program of billhook, which is beside the agent's module."""
-
-    def __init__(self, program: str, begin: str, end: str) -> None:
-        self.program, self.begin, self.end = program, begin, end
-
-    def read(self, text: str) -> str:
-        inside = self.begin in text and self.end in text
-        return text.partition(self.begin)[2].partition(self.end)[0] if inside else text
-
-    def write(self, settings: str, text: str) -> str:
-        with open(os.path.join(os.path.dirname(__file__), self.program), encoding="utf-8") as file:
-            before, begin, after = file.read().partition(self.begin)
-        return before + begin + (settings.strip() or "{}") + self.end + after.partition(self.end)[2]
-
-
 class InYaml(SettingsFormat):
     """The `hooks` of a YAML file, written as JSON; other parts of the file are unchanged. The agent starts commands
     without a shell, so those that `install` writes get one."""
@@ -401,7 +385,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     without_program: bool = False  # whether it can be used without that program
     project_file: str = ""  # the file with the entries of a project, relative to the project
     user_file: str = ""  # the file with those of the user, relative to the home folder
-    home_variable: str = ""  # the environment variable that moves the agent's folder
+    folder: str = ""  # its own folder below the home folder; empty: the first part of `user_file`
+    home_variable: str = ""  # the environment variable that moves that folder
     home_is: Literal["folder", "home"] = "folder"
     """The meaning of that variable: the folder of `user_file` itself, or the home folder above it."""
     traces: tuple[str, ...] = ("",)
@@ -446,6 +431,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     system_message: bool = False  # whether it shows a `systemMessage` to the user
     parallel: bool = False  # whether it starts the hooks of one event at the same time, as far as that is known
     equal_once: bool = False  # whether it runs a command once that several entries of its settings name
+    variable_files: tuple[str, ...] = (".env",)
+    """Files of a project from which it, or the user's shell, may have variables."""
     unattended: Callable[[Payload, Mapping[str, str]], bool] = lambda _payload, _environ: False
     """Whether no person sees its questions in this run, as far as payload and variables tell."""
 
@@ -481,14 +468,18 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         """The file of the entries, as an absolute path. An agent without project files has one file for both."""
         if scope == "project" and self.project_file:
             return os.path.join(project, self.project_file)
-        return os.path.join(self.home(), self.user_file.partition("/")[2])
+        return os.path.join(self.home(), self.user_file.removeprefix(f"{self._folder}/"))
 
     def home(self) -> str:
         """The agent's folder of this user, which may not exist."""
         moved = client_env.environ().get(self.home_variable) if self.home_variable else None
         if moved and self.home_is == "folder":
             return client_env.abspath(client_env.expanduser(moved))
-        return os.path.join(client_env.abspath(client_env.expanduser(moved or "~")), self.user_file.partition("/")[0])
+        return os.path.join(client_env.abspath(client_env.expanduser(moved or "~")), self._folder)
+
+    @property
+    def _folder(self) -> str:
+        return self.folder or self.user_file.partition("/")[0]
 
 
 CAPABILITIES: Final = LazyTable[Mapping[str, Capabilities]](AGENTS, lambda name: AGENTS[name].capabilities)

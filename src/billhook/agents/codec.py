@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from billhook.agents import canonical_event, child, consistent, with_canonical_tool
 from billhook.agents.base import Agent, Capabilities, able
 from billhook.agents.downgrade import fitted, unknown
-from billhook.agents.stdout import Printed, objection_in, printed
+from billhook.agents.stdout import StdoutContent, objection_in, printed
 from billhook.core import dialect_traits as rows
 from billhook.core import events, strictjson, tools
 from billhook.core.answer_json import blocked, read_output
@@ -80,6 +80,7 @@ class AgentDialect:
     """Whether the agent itself blocks a tool call if a hook exits with another code than 0, or its answer is not
     valid."""
     stdout_first = False  # whether the reason of a block by exit code comes from stdout first, then from stderr
+    names: Mapping[str, str] = {}  # its names of fields of a payload, and the canonical ones
     top: Mapping[str, str] = TOP  # the known fields of an answer
     specific: Mapping[str, str] = {}  # those in its `hookSpecificOutput`
     permission: Mapping[str, str] = kinds("behavior message")  # those in its `decision`
@@ -102,7 +103,11 @@ class AgentDialect:
     # -- what an agent may override: acting as its hook
 
     def read(self, payload: Payload, env: Mapping[str, str]) -> Payload:
-        """The agent's payload with canonical field names; the tool and its input still have the agent's names."""
+        """The agent's payload with canonical field names; the tool and its input still have the agent's names. Of two
+        names for one field the first is used."""
+        for own, name in self.names.items():
+            if own in payload and name not in payload:
+                payload[name] = payload.pop(own)
         return payload
 
     def kind(self, name: str, payload: Payload) -> str:
@@ -160,7 +165,8 @@ class AgentDialect:
 
     def write(self, payload: Payload, event: Event) -> Payload:
         """The payload for a hook of this agent."""
-        return payload
+        back = {name: own for own, name in reversed(list(self.names.items()))}
+        return {back.get(key, key): value for key, value in payload.items()}
 
     def hear(self, event: Event, output: Payload) -> Answer:
         """Read an answer in the agent's format. Raises MisreadError."""
@@ -237,7 +243,7 @@ class AgentDialect:
                 payload.setdefault("original_event_name", named)
         return events.parse(with_canonical_tool(payload, self.meanings.naming))
 
-    def write_exit(self, event: Event, answer: Answer) -> child.Written:
+    def write_exit(self, event: Event, answer: Answer) -> child.ExitResult:
         if answer == NOTHING:
             return _SILENT
         if answer.objection:  # sent to the model like other context
@@ -316,7 +322,7 @@ class AgentDialect:
             return self._failed(event, Reply(status=Status.FAILED, error=out.broken or reply.error), "answer")
         return reply if out.output is not None or not out.text else Reply(answer=self.text(event, out.text))
 
-    def _heard(self, event: Event, out: Printed) -> Reply:
+    def _heard(self, event: Event, out: StdoutContent) -> Reply:
         if out.output is None:
             return Reply()
         reply = self._understood(event, out.output)
@@ -337,7 +343,7 @@ class AgentDialect:
         except MisreadError as error:
             return Reply(status=Status.FAILED, error=str(error))
 
-    def _blocked(self, event: Event, exit: Exit, out: Printed) -> Reply:  # noqa: A002
+    def _blocked(self, event: Event, exit: Exit, out: StdoutContent) -> Reply:  # noqa: A002
         texts = (exit.stderr_text.strip(), out.plain)
         first, second = reversed(texts) if self.stdout_first else texts
         reply = self.block(event, first or second)
@@ -347,6 +353,40 @@ class AgentDialect:
     def _failed(self, event: Event, reply: Reply, how: str) -> Reply:
         closed = self.closed == how and event.hook_event_name == "PreToolUse"
         return replace(reply, on_failure="deny") if closed else reply
+
+
+class ReferenceForm(AgentDialect):
+    """The codec of an agent that follows the reference's `hookSpecificOutput` before a tool: allow, ask, rewrite."""
+
+    specific = kinds(
+        "hookEventName permissionDecision permissionDecisionReason additionalContext", objects="updatedInput"
+    )
+    words: Mapping[str, Decision] = {**WORDS, "allow": Decision.ALLOW}
+
+    def decide(self, event: Event, answer: Answer) -> tuple[Payload, Payload]:
+        if event.hook_event_name != "PreToolUse":
+            return super().decide(event, answer)
+        inside: Payload = {}
+        if answer.decision is not Decision.NONE:
+            reason = {"permissionDecisionReason": answer.reason} if answer.reason else {}
+            inside = {"permissionDecision": answer.decision.value, **reason}
+        if answer.updated_input is not None:
+            inside["updatedInput"] = self.sent_input(event, answer.updated_input)
+        return {}, inside
+
+    def read_decision(self, event: Event, fields: Payload, inside: Payload) -> Payload:
+        said = super().read_decision(event, fields, inside)
+        given = inside.get("updatedInput")
+        return said if given is None else {**said, "updated_input": self.canonical(event, given)}
+
+
+class ExitForm(AgentDialect):
+    """The codec of an agent that only takes an exit code: 2 refuses, with the reason on stderr."""
+
+    def encode(self, event: Event, answer: Answer) -> Exit:
+        if answer.decision is Decision.DENY or answer.keep_going:
+            return child.exits(2, stderr=answer.reason)
+        return child.exits(0, answer.context)
 
 
 def _tool(event: Event) -> str:
@@ -362,4 +402,4 @@ def _line(output: Payload) -> str:
     return strictjson.dumps(output) + "\n" if output else ""
 
 
-_SILENT = child.Written(child.exits(0), ())
+_SILENT = child.ExitResult(child.exits(0), ())

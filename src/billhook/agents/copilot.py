@@ -26,7 +26,6 @@ _RENAMED: Final = base.pairs(
     "stopHookActive=stop_hook_active initialPrompt=initial_prompt customInstructions=custom_instructions "
     "notificationType=notification_type"
 )
-"""Its names of fields, and the canonical ones; of two names for one field the first is used."""
 _TOP: Final = kinds(
     "permissionDecision permissionDecisionReason additionalContext decision reason behavior message",
     objects="modifiedArgs modifiedResult hookSpecificOutput",
@@ -41,12 +40,11 @@ _MIXED: Final = ("PermissionRequest", "SubagentStart")
 
 class _Copilot(AgentDialect):
     closed = "code"
+    names = _RENAMED
 
     def read(self, payload: Payload, env: Mapping[str, str]) -> Payload:
         camel = any(key in payload for key in ("sessionId", "toolName", "hookName"))
-        for own, name in _RENAMED.items():
-            if own in payload and name not in payload:
-                payload[name] = payload.pop(own)
+        payload = super().read(payload, env)
         named = payload.get("hook_event_name")
         known_as = canonical_event(named, "copilot") if isinstance(named, str) else ""
         if camel and known_as and named == known_as:  # the name came from the command line

@@ -50,6 +50,7 @@ _WORDS: Final = {"allow": Decision.NONE, "ask": Decision.ASK, "deny": Decision.D
 class _Cursor(AgentDialect):
     closed = "answer"
     stdout_first = True
+    names = _RENAMED
 
     # -- reading
 
@@ -59,9 +60,7 @@ class _Cursor(AgentDialect):
             payload["session_id"] = payload["conversation_id"]
         if not payload.get("cwd") and isinstance(roots, list) and roots and isinstance(roots[0], str):
             payload["cwd"] = roots[0]
-        for own, name in _RENAMED.items():
-            if own in payload and name not in payload:
-                payload[name] = payload.pop(own)
+        payload = super().read(payload, env)
         if isinstance(payload.get("loop_count"), int):
             payload.setdefault("stop_hook_active", payload["loop_count"] > 0)
         named = payload.get("hook_event_name")
@@ -73,8 +72,7 @@ class _Cursor(AgentDialect):
         return _with_mcp_name(payload)
 
     def write(self, payload: Payload, event: Event) -> Payload:
-        back = {name: own for own, name in _RENAMED.items()}
-        told = {back.get(key, key): value for key, value in payload.items()}
+        told = super().write(payload, event)
         told = {"conversation_id": event.session_id, "workspace_roots": [event.cwd] if event.cwd else [], **told}
         return _narrowed(told, event, self.part) if self.part else told
 

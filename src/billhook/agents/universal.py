@@ -62,6 +62,10 @@ class UniversalDialect(AgentDialect):
 
 def speaker(payload: Mapping[str, object]) -> str:
     """The dialect of an event, by its fields alone: an agent's dialect, `codex` for the reference's format."""
+    tool = payload.get("tool_name", payload.get("toolName"))
+    owners = [name for name, one in AGENTS.items() if isinstance(tool, str) and tool in one.tools]
+    if len(owners) == 1:
+        return owners[0]
     if "toolName" in payload or "sessionId" in payload or "tool_result" in payload:
         return "copilot"
     if "conversation_id" in payload or "cursor_version" in payload:

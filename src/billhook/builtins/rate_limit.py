@@ -1,15 +1,18 @@
-"""A maximum of calls per turn, session or minute, or of minutes per turn or session; then calls are denied, or the user
-is asked.
+"""A maximum of calls per turn, session or minute, of minutes per turn or session, or of tokens or cost per session:
+then calls are denied, or the user is asked.
 
 A call counts when it is allowed here: a call that was denied, or asked about, does not count. A limit whose count can't
 be read or written denies every call. Turns come from turn-tracker; without it, a session is one turn. Calls of agents
-that name no session count together in their project, per hour instead of per turn and session.
+that name no session count together in their project, per hour instead of per turn and session. Tokens are read from
+the agent's transcript, with the prices that the user wrote.
 """
 
 import math
+import os
 import time
-from collections.abc import Callable, Sequence
-from typing import Annotated, Final, Literal
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -20,31 +23,70 @@ from billhook.effects.rules import When, condition
 from billhook.store.files import StoreError
 from billhook.store.state import FileState, Value
 
+Tokens = Sequence[int]  # input, output, read from the cache, written to it
+ReadTokens = Callable[[dict[str, Any], str, str], Mapping[str, Tokens]]
+"""The tokens of a session by model, from what it kept of earlier calls (which it updates), the transcript and the
+session."""
 NAME: Final = "rate-limit"
 SECONDS: Final = {"minute": 60.0, "hour": 3600.0}
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True):
+    """What a million tokens of a model cost, in the currency of the limit."""
+
+    input: float
+    output: float
+    cache_read: float | None = None  # None: the price of input
+    cache_write: float | None = None
+
+    def of(self, tokens: Tokens) -> float:
+        read = self.input if self.cache_read is None else self.cache_read
+        write = self.input if self.cache_write is None else self.cache_write
+        prices = (self.input, self.output, read, write)
+        return sum(number * price for number, price in zip(tokens, prices, strict=True)) / 1e6
 
 
 class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
     """How often the calls that match a rule are allowed."""
 
     rule: str | None = None  # a permission rule such as `Bash(curl *)`; None: every tool call
-    at_most: Annotated[int, msgspec.Meta(ge=0)]
+    at_most: Annotated[int, msgspec.Meta(ge=0)] | Annotated[float, msgspec.Meta(ge=0)]  # whole, except for a cost
     per: Literal["turn", "session", "minute", "hour"] = "session"
     """`minute`: any 60 seconds of the session; `hour`: any 60 minutes, used for turn and session without a session."""
-    of: Literal["calls", "minutes"] = "calls"  # what `at_most` counts; minutes begin with the first such call
+    of: Literal["calls", "minutes", "tokens", "cost"] = "calls"
+    """What `at_most` counts. Minutes begin with the first such call; tokens and cost are those of the whole session."""
+    prices: dict[str, Price] = {}  # for a cost: by glob of the model; the first that matches decides
     then: Literal["deny", "ask"] = "deny"
     reason: str = ""  # printed before the limit itself
 
     @property
     def key(self) -> str:
         """What it counts. Limits that count the same calls share a count; a changed number keeps its count."""
-        return f"{self.per} {self.rule or '*'}{' minutes' if self.of == 'minutes' else ''}"
+        return f"{self.per} {self.rule or '*'}{'' if self.of == 'calls' else f' {self.of}'}"
 
-    def reached(self, used: "Used", now: float) -> bool:
+    def reached(self, used: "LimitUsage", now: float) -> bool:
         """Whether it is used up."""
         if self.of == "minutes":
             return used.began is not None and now - used.began >= self.at_most * 60
         return used.count >= self.at_most
+
+    @property
+    def spends(self) -> bool:
+        """Whether it counts what is in the transcript."""
+        return self.of in ("tokens", "cost")
+
+    def spent(self, tokens: Mapping[str, Tokens]) -> "LimitUsage":
+        """What of it these tokens use up. Raises StoreError for a model without a price."""
+        if self.of == "tokens":
+            return LimitUsage(sum(map(sum, tokens.values())))
+        return LimitUsage(sum(self._price(model).of(used) for model, used in tokens.items()))
+
+    def _price(self, model: str) -> Price:
+        for glob, price in self.prices.items():
+            if fnmatchcase(model, glob):
+                return price
+        hint = "add the model to `prices` of the limit"
+        raise StoreError(f"a limit of cost has no price for the model `{model}`", hint=hint)
 
     @property
     def in_words(self) -> str:
@@ -52,7 +94,8 @@ class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
         times = "once" if self.at_most == 1 else f"{self.at_most} times"
         if self.of == "calls":
             return f"{f'`{self.rule}`' if self.rule else 'tool calls'} at most {times} per {self.per}"
-        return f"{f'`{self.rule}` ' if self.rule else ''}at most {self.at_most} minutes per {self.per}"
+        most = f"a {self.of} of at most {self.at_most:g}" if self.of == "cost" else f"at most {self.at_most} {self.of}"
+        return f"{f'`{self.rule}` ' if self.rule else ''}{most} per {self.per}"
 
     @property
     def without_session(self) -> "RateLimit":
@@ -61,7 +104,12 @@ class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rate_limit(
-    state: FileState, limits: Sequence[RateLimit], project: str = "", *, clock: Callable[[], float] = time.monotonic
+    state: FileState,
+    limits: Sequence[RateLimit],
+    project: str = "",
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    tokens: ReadTokens = lambda kept, transcript, session: {},
 ) -> Hook:
     """The built-in gate that counts tool calls. Raises RuleError. Calls without a session count together in `project`,
     or in the folder that they name. `clock` is monotonic, and the same in every process."""
@@ -69,7 +117,7 @@ def rate_limit(
     return Hook(
         name=NAME,
         title="limits how often tools are called",
-        run=RateLimiter(state, counted, project, clock),
+        run=RateLimiter(state, counted, project, clock, tokens),
         events=("PreToolUse",),
         priority=15,
         on_failure="deny",
@@ -85,6 +133,7 @@ class RateLimiter(msgspec.Struct, frozen=True):
     limits: tuple[tuple[RateLimit, When | None], ...]
     project: str
     clock: Callable[[], float]
+    tokens: ReadTokens
 
     def __call__(self, ctx: Context) -> Answer:
         struck = [limit for limit, rule in self.limits if rule is None or rule(ctx)]
@@ -95,54 +144,71 @@ class RateLimiter(msgspec.Struct, frozen=True):
         if not key:
             key = f"no session in {self.project or ctx.cwd}"
             struck = [limit.without_session for limit in struck if limit.of == "calls"]  # no begin, no minutes
-        refusal = self._count(key, [limit for limit in struck if limit.key not in counted])
+        transcript = ctx.event.transcript_path and os.path.join(ctx.cwd, ctx.event.transcript_path)
+        refusal = self._count(key, [limit for limit in struck if limit.key not in counted], transcript)
         if refusal:
             return refusal
         counted.update(limit.key for limit in struck)
         return NOTHING
 
-    def _count(self, key: str, limits: list[RateLimit]) -> Answer | None:
+    def _count(self, key: str, limits: list[RateLimit], transcript: str) -> Answer | None:
         """Count a call under all its limits. If one is reached: count nothing, and return the refusal."""
+        spending, limits = [one for one in limits if one.spends], [one for one in limits if not one.spends]
         turn = turn_of(self.state, key)[1] if any(limit.per == "turn" for limit in limits) else 0
         refusals: list[Answer] = []
 
         def change(record: Value | None) -> Value:
             now = self.clock()
+            record = dict(record or {})
             counts = _counts(record)
             for limit in limits:
-                counts[limit.key] = counts.get(limit.key, Used()).in_force(limit, turn, now)
-            reached = [(limit, counts[limit.key]) for limit in limits if limit.reached(counts[limit.key], now)]
+                counts[limit.key] = counts.get(limit.key, LimitUsage()).in_force(limit, turn, now)
+            used = [(limit, counts[limit.key]) for limit in limits]
+            used += self._spent(record, spending, transcript, key)
+            reached = [(limit, used) for limit, used in used if limit.reached(used, now)]
             if reached:
                 refusals.append(_refused(reached, now))
             else:
                 counts |= {key: counts[key].one_more(limit, now) for key, limit in _by_key(limits).items()}
-            return {"counts": msgspec.to_builtins(counts)}
+            return {**record, "counts": msgspec.to_builtins(counts)}
 
-        if limits:
+        if limits or spending:
             self.state.update("limits", key, change)
         return refusals[0] if refusals else None
 
+    def _spent(
+        self, record: Value, limits: Sequence[RateLimit], transcript: str, session: str
+    ) -> list[tuple[RateLimit, "LimitUsage"]]:
+        """What the session has used of limits of tokens and cost. Without a transcript they don't apply."""
+        if not limits or not transcript:
+            return []
+        try:
+            tokens = self.tokens(record.setdefault("transcripts", {}), transcript, session)
+        except (OSError, msgspec.ValidationError) as error:
+            raise StoreError(f"the tokens of the transcript can't be read: {error}", place=transcript) from None
+        return [(limit, limit.spent(tokens)) for limit in limits]
 
-class Used(msgspec.Struct, frozen=True, omit_defaults=True):
+
+class LimitUsage(msgspec.Struct, frozen=True, omit_defaults=True):
     """How much of a limit is used."""
 
-    count: int = 0
+    count: int | float = 0
     turn: int | None = None  # the turn of the calls, for limits per turn
     times: tuple[float, ...] | None = None  # the time of each call, oldest first, for limits per minute and hour
     began: float | None = None  # the time of the first call, for limits in minutes
 
-    def in_force(self, limit: RateLimit, turn: int, now: float) -> "Used":
+    def in_force(self, limit: RateLimit, turn: int, now: float) -> "LimitUsage":
         """The part that still counts."""
         if limit.per == "turn":
-            return self if self.turn == turn else Used(turn=turn)
+            return self if self.turn == turn else LimitUsage(turn=turn)
         if limit.per == "session":
             return self
         # A time in the future is from before the machine was started. It counts as now, so that it soon expires.
         past = [min(time, now) for time in self.times or ()]
         times = tuple(time for time in past if time > now - SECONDS[limit.per])
-        return Used(len(times), times=times)
+        return LimitUsage(len(times), times=times)
 
-    def one_more(self, limit: RateLimit, now: float) -> "Used":
+    def one_more(self, limit: RateLimit, now: float) -> "LimitUsage":
         if limit.of == "minutes":
             # A time in the future is from before the machine was started.
             return msgspec.structs.replace(self, began=min(now, now if self.began is None else self.began))
@@ -154,15 +220,15 @@ def _by_key(limits: Sequence[RateLimit]) -> dict[str, RateLimit]:
     return {limit.key: limit for limit in limits}
 
 
-def _counts(record: Value | None) -> dict[str, Used]:
+def _counts(record: Value) -> dict[str, LimitUsage]:
     try:
-        return msgspec.convert((record or {}).get("counts", {}), dict[str, Used])
+        return msgspec.convert(record.get("counts", {}), dict[str, LimitUsage])
     except msgspec.ValidationError as error:
         hint = "remove the session's file in billhook/limits"
         raise StoreError(f"the count of calls is damaged: {error}", hint=hint) from None
 
 
-def _refused(reached: list[tuple[RateLimit, Used]], now: float) -> Answer:
+def _refused(reached: list[tuple[RateLimit, LimitUsage]], now: float) -> Answer:
     """The answer for a call when limits are reached; the strictest of them decides."""
     limit, used = min(reached, key=lambda one: one[0].then != "deny")
     why = ", because the agent names no session" if limit.per == "hour" else ""
@@ -171,12 +237,12 @@ def _refused(reached: list[tuple[RateLimit, Used]], now: float) -> Answer:
     return deny(reason) if limit.then == "deny" else ask(reason)
 
 
-def _ends(limit: RateLimit, used: Used, now: float) -> str:
+def _ends(limit: RateLimit, used: LimitUsage, now: float) -> str:
     if limit.per == "turn":
         return "the count starts again with the next turn"
     if limit.per == "hour" and not used.times:
         return "no call is allowed"
     if limit.per == "session" or limit.at_most < 1 or not used.times:
         return "it applies until the session ends"
-    left = used.times[used.count - limit.at_most] + SECONDS[limit.per] - now
+    left = used.times[int(used.count - limit.at_most)] + SECONDS[limit.per] - now
     return f"the next call is allowed in {math.ceil(left)} s"

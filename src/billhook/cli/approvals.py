@@ -8,8 +8,10 @@ from collections.abc import Iterator
 import click
 import msgspec
 
+from billhook.agents.around import agent_around
 from billhook.approvals.queue import WINDOW, AnsweredError, Questions, QueuedQuestion
-from billhook.cli.options import agent_around, at_terminal, flag, option, refuse_programs
+from billhook.approvals.watching import watcher
+from billhook.cli.options import at_terminal, flag, option, refuse_programs
 from billhook.cli.screen import note, report, say, say_json, shown_path
 from billhook.core.text import visible
 from billhook.store.files import state_root
@@ -92,6 +94,9 @@ def _watch(questions: Questions, as_json: bool) -> int:
     states: dict[str, str] = {}
     stamp: tuple[int, ...] | None = None
     note("waiting for questions (stop with Ctrl-C)")
+    watching = watcher(state_root())
+    if answers:
+        watching.acquire()
     while True:
         if (now := questions.stamp()) != stamp:
             stamp = now

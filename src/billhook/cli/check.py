@@ -13,15 +13,17 @@ import msgspec
 
 from billhook.agents import AGENTS, TABLE
 from billhook.agents.base import Agent, able
+from billhook.agents.transcripts import READERS
 from billhook.cli.findings import FORMATS
 from billhook.cli.install import READS_OTHERS
 from billhook.cli.install.entries import checked, ours, parse, times
 from billhook.cli.options import choice, complete_among, flag, option, usage, words
 from billhook.cli.screen import filled, hint, note, noting, picked, report, say, shown_path
 from billhook.config import loader, sources
+from billhook.config.builtin_hooks import filled as filled_options
 from billhook.config.builtin_hooks import guard_settings
 from billhook.config.config import Config
-from billhook.config.declaration import Declared
+from billhook.config.declaration import HookDeclaration
 from billhook.config.history import budget_of, facts, lint_log, log_of
 from billhook.config.lint import is_note, lint, sections
 from billhook.config.lint.hooks import Host, HostLimit, limits
@@ -34,10 +36,10 @@ from billhook.core.text import Finding, counted, nearest, one_line, suggest, vis
 # `billhook check --host NAME`:
 class HostReport(msgspec.Struct, frozen=True):
     host: Agent
-    hooks: tuple[Declared, ...]  # the examined hooks
+    hooks: tuple[HookDeclaration, ...]  # the examined hooks
     found: tuple[HostLimit, ...]
     left: int = 0  # hooks that the agent runs itself
-    guard: bool = False  # the guard is enabled, and this agent can't express its `ask`
+    built_in: tuple[str, ...] = ()  # the limits of built-ins
 
 
 def host_named(name: str, *also: str) -> Agent:
@@ -47,7 +49,7 @@ def host_named(name: str, *also: str) -> Agent:
     return AGENTS[name]
 
 
-def hosted(host: Agent, hooks: Sequence[Declared], left: int, projects: Iterable[str]) -> HostReport:
+def hosted(host: Agent, hooks: Sequence[HookDeclaration], left: int, projects: Iterable[str]) -> HostReport:
     """The limits of these hooks in an agent, in the order of the files."""
     installed = _deadlines(host, projects)
 
@@ -57,6 +59,18 @@ def hosted(host: Agent, hooks: Sequence[Declared], left: int, projects: Iterable
 
     agent = Host(host.name, host.title, seconds)
     return HostReport(host, tuple(hooks), tuple(limit for hook in hooks for limit in limits(hook, agent)), left)
+
+
+def limits_of_builtins(config: Config, host: Agent) -> Iterator[str]:
+    """What an agent can't do for the guard and for limits, as sentences."""
+    event, asks = host.spellings.get("PreToolUse", "PreToolUse"), able(host, "PreToolUse").ask
+    if guard_settings(config.builtins["guard"], config.sources).judges and not asks:
+        yield f"on {event} the guard's ask becomes deny; the reason names the rule that allows the call"
+    limits = filled_options("rate-limit", config.builtins["rate-limit"].options)["limits"]
+    if not asks and any(one.get("then") == "ask" for one in limits):
+        yield f"on {event} the ask of rate-limit becomes deny"
+    if host.name not in READERS and any(one.get("of") in ("tokens", "cost") for one in limits):
+        yield "limits of tokens and cost have no effect: billhook can't read tokens in its transcripts"
 
 
 def _deadlines(host: Agent, projects: Iterable[str]) -> dict[str, float]:
@@ -87,9 +101,8 @@ def _screen(one: HostReport) -> Iterator[str]:
         for limit in found:
             for line in filled(limit.sentence, 4):
                 yield click.style(line, fg="yellow") if limit.sure else line
-    if one.guard:
-        event = one.host.spellings["PreToolUse"]
-        yield from filled(f"on {event} the guard's ask becomes deny; the reason names the rule that allows the call", 2)
+    for text in one.built_in:
+        yield from filled(text, 2)
     if one.left:
         yield from filled(f"{one.host.title} itself runs {counted(one.left, 'more hook')}", 2)
 
@@ -204,8 +217,8 @@ def _for_host(name: str, paths: Sequence[str], *, as_json: bool) -> int:
         active = [entry for entry in entries.values() if entry.state not in ("off", "same")]
         hooks = [_in_its_layer(entry.declared) for entry in active if entry.state != "elsewhere"]
         one = hosted(host, hooks, len(active) - len(hooks), {config.project for config in configs})
-        guards = any(guard_settings(config.builtins["guard"], config.sources).judges for config in configs)
-        about.append(msgspec.structs.replace(one, guard=guards and not able(host, "PreToolUse").ask))
+        notes = dict.fromkeys(text for config in configs for text in limits_of_builtins(config, host))
+        about.append(msgspec.structs.replace(one, built_in=tuple(notes)))
         unread = any(config.unreadable for config in configs)
     lines = ["\n\n".join("\n".join(_screen(one)) for one in about)]
     report(as_json, lines, *(_data(one.host, limit) for one in about for limit in one.found))
@@ -296,21 +309,21 @@ def _beside(path: str) -> str:
     return "name a settings file, a hooks.yaml, or the folder of a project"
 
 
-def _in_its_layer(declared: Declared) -> Declared:
+def _in_its_layer(declared: HookDeclaration) -> HookDeclaration:
     """The user's file keeps its layer if it is named on the command line."""
     if declared.layer == "explicit" and declared.file in sources.user_files():
         return msgspec.structs.replace(declared, layer="user")
     return declared
 
 
-def _placed(declared: Declared, top: Mapping[str, tuple[int, int]]) -> Declared:
+def _placed(declared: HookDeclaration, top: Mapping[str, tuple[int, int]]) -> HookDeclaration:
     """A wrong timeout at the top of a file is reported there, once, and not for each hook."""
     if declared.timeout is None or "timeout" in declared.places or "timeout" not in top:
         return declared
     return msgspec.structs.replace(declared, places={**declared.places, "timeout": top["timeout"]})
 
 
-def _key(declared: Declared) -> tuple[Any, ...]:
+def _key(declared: HookDeclaration) -> tuple[Any, ...]:
     return declared.file, declared.line, declared.column, declared.name
 
 

@@ -17,15 +17,15 @@ from billhook.config.builtin_hooks import Review, StandIn, filled
 from billhook.config.declaration import (
     BUILTINS,
     Action,
-    Declared,
     Exec,
     FixedAnswer,
+    HookDeclaration,
     HookFields,
     Mask,
-    NotYet,
     Python,
     Rewrite,
     RunAction,
+    UnsupportedAction,
     Url,
 )
 from billhook.config.recorder import SessionLookup
@@ -45,8 +45,9 @@ if TYPE_CHECKING:
     from billhook.config.fleet_policy import AppliedPolicy
     from billhook.config.override import Pause
     from billhook.config.permissions import Rules
-    from billhook.config.recorder import Recording
+    from billhook.config.recorder import LogRecorder
     from billhook.config.trust import Consent, Trust
+    from billhook.core.answers import Verdict
     from billhook.engine.engine import Approve, Engine, Observer
     from billhook.engine.progress import Listener
 
@@ -57,7 +58,7 @@ State = Literal["runs", "off", "new", "changed", "broken", "not yet", "same", "e
 class Entry(msgspec.Struct, frozen=True):
     """One configured hook and its state."""
 
-    declared: Declared
+    declared: HookDeclaration
     consent: "Consent"
     state: State
     """`runs`; `off`: switched off; `new`, `changed`: not approved; `broken`; `not yet`: a type that is not supported;
@@ -99,7 +100,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     folder: str = ""  # the folder that it was loaded for
     pause: "Pause | None" = None  # `billhook pause`; it may be over
     fleet: "AppliedPolicy | None" = None  # the policy of the fleet that this machine is a host of
-    approvals: "ApprovalSettings | None" = None  # `approvals:`; None: only hooks with `approve: queue` wait
+    approvals: "ApprovalSettings | None" = None  # `approvals:`; None: asks wait while a person watches the queue
 
     @functools.cached_property
     def pending(self) -> tuple[Entry, ...]:
@@ -165,7 +166,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             know=self.knowing,
             listen=listen,
             notices=None if self.knowing is None else Notices(self, host),
-            approve=self._approver(host) if approvals and self.may_wait else None,
+            approve=self._approver(host) if approvals else None,
         )
 
     @functools.cached_property
@@ -173,15 +174,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The hooks with `approve: queue`."""
         return frozenset(one.shown for one in self.entries if one.declared.approve)
 
-    @property
-    def may_wait(self) -> bool:
-        """Whether an ask may wait for a person in the queue."""
-        return self.approvals is not None or bool(self.queued)
-
     def _approver(self, host: str) -> "Approve":
-        from billhook.config.approver import Approver
+        """What happens to an ask. Its modules are loaded with the first one."""
 
-        return Approver(self.approvals, self.queued, Path(self.root), self.project, host)
+        async def approve(verdict: "Verdict", ends: float) -> "Verdict":
+            from billhook.config.approver import Approver
+
+            return await Approver(self.approvals, self.queued, Path(self.root), self.project, host)(verdict, ends)
+
+        return approve
 
     def noting(self, state: FileState) -> "Iterator[SeenEffects | SessionNotes]":
         """The observers that hooks need: the effects of calls for `after_effect`; when sessions began, and how many
@@ -197,17 +198,17 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             yield SessionNotes(state, self.project, one.shown, one.declared.gate)
 
     @functools.cached_property
-    def recording(self) -> "Recording | None":
+    def recording(self) -> "LogRecorder | None":
         """The event log; None if nothing is recorded."""
         settings = self.builtins["event-logger"]
         if self.knowing is None or settings.enabled is False:
             return None
-        from billhook.config.recorder import Recording
+        from billhook.config.recorder import LogRecorder
 
-        return Recording(self, filled("event-logger", settings.options), self.knowing)
+        return LogRecorder(self, filled("event-logger", settings.options), self.knowing)
 
 
-def _needs_notes(declared: Declared) -> bool:
+def _needs_notes(declared: HookDeclaration) -> bool:
     """Whether a hook depends on the start of a session or on its prompts."""
     limited = isinstance(declared.action, FixedAnswer) and declared.action.limit > 0
     return limited or declared.conditions.once == "turn" or "changed_files" in repr(declared.conditions.when)
@@ -247,7 +248,7 @@ class HookRow(HookFields, frozen=True, kw_only=True):
     entry: Entry | None = None
     hooks: tuple[Hook, ...] = ()  # its hooks in an engine, stand-ins included
     policy: str = ""  # the policy that it is part of, and its signer, in the layer `fleet`
-    declared: Declared | None = None  # None: a built-in, or the stand-in for a file that can't be read
+    declared: HookDeclaration | None = None  # None: a built-in, or the stand-in for a file that can't be read
 
     @property
     def place(self) -> str:
@@ -359,7 +360,7 @@ def _effect(hooks: tuple[Hook, ...]) -> Effect:
 
 def kind_of(action: Action | None) -> str:
     """The kind of a hook, in one word."""
-    return action.kind if isinstance(action, NotYet) else _KINDS.get(type(action), "")
+    return action.kind if isinstance(action, UnsupportedAction) else _KINDS.get(type(action), "")
 
 
 # Snapshots of configurations:

@@ -12,7 +12,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec.structs import replace
 
-from billhook.config.declaration import Declared, FixedAnswer, Mask
+from billhook.config.declaration import FixedAnswer, HookDeclaration, Mask
 from billhook.config.sources import FLEET_RECORD, FileRead, SourceFile
 from billhook.store.files import StoreError, read_bytes, remove, sha256, write_atomically
 
@@ -86,7 +86,7 @@ class AppliedPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
         return [_obeyed(read, now) if read.source.layer == "fleet" else read for read in found]
 
 
-def _obeyed(read: FileRead, now: Sequence[Declared]) -> FileRead:
+def _obeyed(read: FileRead, now: Sequence[HookDeclaration]) -> FileRead:
     if read.source.limited:
         read = _tightening(read)
     return _in_shadow(read, now) if read.source.shadow else read
@@ -111,7 +111,7 @@ def _tightening(read: FileRead) -> FileRead:
     )
 
 
-def _loosens(entry: Declared) -> str:
+def _loosens(entry: HookDeclaration) -> str:
     if entry.switch:
         return "switches off another one"
     if entry.broken or isinstance(entry.action, Mask):
@@ -121,7 +121,7 @@ def _loosens(entry: Declared) -> str:
     return "allows calls" if entry.action.decision == "allow" else ""
 
 
-def _in_shadow(read: FileRead, now: Sequence[Declared]) -> FileRead:
+def _in_shadow(read: FileRead, now: Sequence[HookDeclaration]) -> FileRead:
     """The hooks that the next policy changes, in shadow mode. Its settings are not tried."""
     same = {_content(entry) for entry in now if not entry.file.endswith(os.path.basename(read.source.path))}
     new = [one for one in read.entries if not one.switch and not one.broken and _content(one) not in same]
@@ -129,7 +129,7 @@ def _in_shadow(read: FileRead, now: Sequence[Declared]) -> FileRead:
     return FileRead(source=read.source, entries=entries)
 
 
-def _content(entry: Declared) -> str:
+def _content(entry: HookDeclaration) -> str:
     return repr(replace(entry, file="", line=0, column=0, places={}))
 
 

@@ -17,9 +17,9 @@ from billhook.config.declaration import (
     EVENT_VARIABLES,
     LAYERS,
     Action,
-    Declared,
     Exec,
     FixedAnswer,
+    HookDeclaration,
     Layer,
     Python,
     Url,
@@ -41,7 +41,7 @@ def layer_rank(layer: Layer) -> int:
     return LAYERS.index(layer)
 
 
-def switched_off(reads: Sequence[FileRead]) -> tuple[list[Declared], list[str], list[Finding]]:
+def switched_off(reads: Sequence[FileRead]) -> tuple[list[HookDeclaration], list[str], list[Finding]]:
     """All entries; for each, the reason if it is switched off; and findings for layers that can't switch it off.
 
     An entry that a project's file switches off gets `enabled: false` in its definition: switching off an approved hook
@@ -141,13 +141,13 @@ def limits(reads: Sequence[FileRead], layer: Layer) -> "Limits":
     return Limits(each("allowed_urls"), each("allowed_header_env"), warm)
 
 
-def what(entry: Declared) -> tuple[object, ...]:
+def what(entry: HookDeclaration) -> tuple[object, ...]:
     """The properties that make hooks of different layers the same hook."""
     when = (entry.events, entry.match, entry.conditions, entry.background, entry.always, entry.shadow)
     return (entry.action, when, entry.dialect, entry.folder)
 
 
-def stricter(one: Declared, other: Declared) -> Declared:
+def stricter(one: HookDeclaration, other: HookDeclaration) -> HookDeclaration:
     """The first, with the stricter failure rule of both."""
     looser = _STRICTNESS[other.on_failure] <= _STRICTNESS[one.on_failure]
     return one if looser else replace(one, on_failure=other.on_failure)
@@ -286,7 +286,7 @@ class Values:
         return str(default)
 
 
-def interpolated(declared: Declared, values: Values) -> Declared:
+def interpolated(declared: HookDeclaration, values: Values) -> HookDeclaration:
     """The hook with its variables replaced. Only hooks.yaml has variables; other files are left as they are."""
     if declared.shape != "yaml":
         return declared

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from billhook.agents import AGENTS, dialect_of
 from billhook.config.config import Config, Entry, HookRow, as_data
-from billhook.config.declaration import Declared, conditions_in_words, needs_consent
+from billhook.config.declaration import HookDeclaration, conditions_in_words, needs_consent
 from billhook.config.sources import adopting_command, is_claudes, shown_path
 from billhook.core import client_env
 from billhook.core.answers import Verdict
@@ -471,7 +471,7 @@ def notes(config: "Config", host: str = "") -> list[str]:
     return found + [f"ignoring invalid approvals: {why}" for why in doubts(config)[:1]]
 
 
-def _run_by_claude(hooks: "Sequence[Declared]") -> Iterator[str]:
+def _run_by_claude(hooks: "Sequence[HookDeclaration]") -> Iterator[str]:
     if not hooks:
         return
     them = "it" if len(hooks) == 1 else "them"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from billhook.agents import EVERY_AGENT, reader_of
-from billhook.config.declaration import LAYERS, Action, Declared, Exec, Layer, RunAction, Url, needs_consent
+from billhook.config.declaration import LAYERS, Action, Exec, HookDeclaration, Layer, RunAction, Url, needs_consent
 from billhook.config.nodes import Node
 from billhook.core import client_env
 from billhook.core.dialect_traits import MEANINGS
@@ -437,7 +437,7 @@ class FileRead(msgspec.Struct, frozen=True, kw_only=True):
     """The whole content of one file."""
 
     source: SourceFile
-    entries: tuple[Declared, ...] = ()
+    entries: tuple[HookDeclaration, ...] = ()
     findings: tuple[Finding, ...] = ()
     readable: bool = True
     variables: frozenset[str] = frozenset()  # variables that the file's `env` sets for every hook of an agent
@@ -543,7 +543,7 @@ def confirmed(agent: HostAgent, reads: Iterable[FileRead]) -> HostAgent:
     return msgspec.structs.replace(agent, sure=installed)
 
 
-def runs_itself(agent: HostAgent, declared: Declared, read: FileRead, home: str) -> str:
+def runs_itself(agent: HostAgent, declared: HookDeclaration, read: FileRead, home: str) -> str:
     """`run by Claude Code itself`, if the agent runs an entry of a file; else empty."""
     nested = declared.shape == "nested" and not declared.ours
     if not _reads_these(agent.host) or not nested or not _reads(agent, declared, home):
@@ -552,24 +552,24 @@ def runs_itself(agent: HostAgent, declared: Declared, read: FileRead, home: str)
     return f"run by {EVERY_AGENT[agent.host].title} itself" if sure else ""
 
 
-def of_claude_code(declared: Declared) -> bool:
+def of_claude_code(declared: HookDeclaration) -> bool:
     """Whether it is an entry of Claude Code's settings, which Claude Code runs itself."""
     return declared.shape == "nested" and not declared.ours and declared.file.endswith(_FILES)
 
 
-def is_claudes(declared: Declared, host: str) -> bool:
+def is_claudes(declared: HookDeclaration, host: str) -> bool:
     """The same inside an agent: only agents that read that file run the entry."""
     return of_claude_code(declared) and (not host or _reads_these(host.removeprefix("http:")))
 
 
-def adopting_command(declared: Declared) -> str:
+def adopting_command(declared: HookDeclaration) -> str:
     """The command that moves an entry of Claude Code's settings to billhook; empty if `install` can't edit the file."""
     if not declared.file.endswith(_FILES[0]):
         return ""
     return f"billhook install claude {'' if declared.layer == 'user' else '--project '}--adopt"
 
 
-def _reads(agent: HostAgent, declared: Declared, home: str) -> bool:
+def _reads(agent: HostAgent, declared: HookDeclaration, home: str) -> bool:
     folder = next((declared.file.removesuffix(name) for name in _FILES if declared.file.endswith(name)), "")
     if not folder:
         return False

@@ -23,10 +23,10 @@ from billhook.agents import AGENTS
 from billhook.agents.base import Agent, Scope, TrustCheck
 from billhook.cli.install import entries as install_entries
 from billhook.cli.install.entries import ALSO_CALLS, TOKEN_VARIABLE, notes_about, on_path
-from billhook.cli.install.plan import Needs, Target
+from billhook.cli.install.plan import RequiredEvents, Target
 from billhook.config import history, loader, sources
 from billhook.config.config import HookRow, rows
-from billhook.config.declaration import Declared
+from billhook.config.declaration import HookDeclaration
 from billhook.config.edit_json import measured
 from billhook.config.history import LogTailScan, log_of
 from billhook.config.nodes import MAX_BYTES, read_text
@@ -169,7 +169,7 @@ class SettingsPair:
 
     def needed(self) -> set[str]:
         """The canonical names of events that configured hooks listen for, in this agent."""
-        return {event for target in self._targets for event in Needs(target).events} - set(self.host.events)
+        return {event for target in self._targets for event in RequiredEvents(target).events} - set(self.host.events)
 
 
 def entry_findings(files: SettingsPair, others: list[InstalledEntries], *, asked: bool) -> Iterator[DoctorFinding]:
@@ -321,7 +321,7 @@ _MOST: Final = 200  # plugins that are examined
 
 class PluginHook(msgspec.Struct, frozen=True):
     plugin: str
-    declared: Declared
+    declared: HookDeclaration
 
 
 def plugin_hooks(project: str) -> list[PluginHook]:
@@ -345,7 +345,7 @@ def _enabled(project: str) -> Iterator[tuple[str, str]]:
             yield name, folder
 
 
-def _hooks_in(folder: str) -> Iterator[Declared]:
+def _hooks_in(folder: str) -> Iterator[HookDeclaration]:
     given = settings_of(os.path.join(folder, ".claude-plugin", "plugin.json")).get("hooks")
     named = [one for one in (given if isinstance(given, list) else [given]) if isinstance(one, str)]
     for path in dict.fromkeys(os.path.normpath(os.path.join(folder, one)) for one in ("hooks/hooks.json", *named)):

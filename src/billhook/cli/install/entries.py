@@ -440,7 +440,7 @@ _OF_GROUPS: Final = frozenset({"matcher", "sequential", "description"})
 _TOOL_EVENTS: Final = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest"})
 
 
-class Adopted(msgspec.Struct, frozen=True):
+class AdoptedHook(msgspec.Struct, frozen=True):
     """One handler that was moved into a hooks.yaml."""
 
     event: str  # the agent's name of it
@@ -448,14 +448,14 @@ class Adopted(msgspec.Struct, frozen=True):
     name: str  # its name in hooks.yaml
 
 
-class Moved(msgspec.Struct, frozen=True, kw_only=True):
+class AdoptionTarget(msgspec.Struct, frozen=True, kw_only=True):
     """The hooks.yaml to which handlers were moved."""
 
     file: str
     existed: bool
     after: str  # the hash of that file after the move
     pieces: tuple[str, ...]  # the added texts
-    handlers: tuple[Adopted, ...]
+    handlers: tuple[AdoptedHook, ...]
     made: tuple[str, ...] = ()
 
 
@@ -467,7 +467,7 @@ class Adoption:
         self._host, self._taken = host, set(taken)
         self._events = {own: own_events(host.name, own) for own in host.spellings.values()}
         self.hooks: dict[str, dict[str, Any]] = {}
-        self.handlers: list[Adopted] = []
+        self.handlers: list[AdoptedHook] = []
         self.picked: list[Handler] = []
         self.staying: list[str] = []
         self.seconds: dict[str, float] = {}
@@ -488,7 +488,7 @@ class Adoption:
         mark = f"{self._host.name} {handler.event} {json.dumps(handler.entry)}"  # the original entry, with its event
         self.hooks[name] = {**self._fields(handler, event, action), ADOPTED: mark}
         self.seconds[event] = max(self.seconds.get(event, 0), self.hooks[name].get("timeout", 0))
-        self.handlers.append(Adopted(handler.event, handler.entry, name))
+        self.handlers.append(AdoptedHook(handler.event, handler.entry, name))
         self.picked.append(handler)
 
     def _stays(self, handler: Handler, action: Action | None) -> str:
@@ -570,7 +570,7 @@ def _number(seconds: float) -> int | float:
 
 
 # The origin of adopted hooks, as the hooks.yaml records it.
-def moved_into(file: str, data: bytes, host: Agent) -> Moved | None:
+def moved_into(file: str, data: bytes, host: Agent) -> AdoptionTarget | None:
     """The handlers that were moved into a hooks.yaml from an agent's file; None if there are none.
 
     Raises FaultyFileError.
@@ -581,10 +581,10 @@ def moved_into(file: str, data: bytes, host: Agent) -> Moved | None:
         return None
     # a hook that was edited since is not removed: its text no longer matches
     pieces = pieces_of(data, {one.name: _original_fields(one, host) for one in found})
-    return Moved(file=file, existed=True, after="", pieces=pieces, handlers=tuple(found))
+    return AdoptionTarget(file=file, existed=True, after="", pieces=pieces, handlers=tuple(found))
 
 
-def _adopted(name: str, mark: object, host: Agent) -> Adopted | None:
+def _adopted(name: str, mark: object, host: Agent) -> AdoptedHook | None:
     words = mark.split(" ", 2) if isinstance(mark, str) else []
     if len(words) < 3 or words[0] != host.name or words[1] not in host.spellings.values():
         return None
@@ -594,10 +594,10 @@ def _adopted(name: str, mark: object, host: Agent) -> Adopted | None:
         return None
     inner = entry.get("hooks") if isinstance(entry, dict) else None  # of a group: must be exactly one handler
     alone = isinstance(inner, list) and len(inner) == 1 and isinstance(inner[0], dict)
-    return Adopted(words[1], entry, name) if isinstance(entry, dict) and (alone or host.shape == "flat") else None
+    return AdoptedHook(words[1], entry, name) if isinstance(entry, dict) and (alone or host.shape == "flat") else None
 
 
-def _original_fields(one: Adopted, host: Agent) -> dict[str, Any]:
+def _original_fields(one: AdoptedHook, host: Agent) -> dict[str, Any]:
     nested = host.shape == "nested"
     data = one.entry["hooks"][0] if nested else one.entry
     group = {key: value for key, value in one.entry.items() if key != "hooks"} if nested else {}

@@ -70,20 +70,21 @@ deny() { # CODE [JSON]; output of `billhook hook` before it would make the JSON 
 find_kind() {
     case $event in
     pretooluse | beforetool | beforeshellexecution | beforemcpexecution | beforereadfile | \
-            beforetabfileread | tool.execute.before | pretoolcall) kind=tool ;;
+            beforetabfileread | tool.execute.before | pretoolcall | toolcall) kind=tool ;;
     userpromptsubmit | beforeagent | userpromptsubmitted | beforesubmitprompt | chat.message | \
-            prellmcall) kind=prompt ;;
+            prellmcall | input) kind=prompt ;;
     permissionrequest) kind=permission ;;
     precompact | precompress) kind=compact ;;
     subagentstart) kind=subagent ;;
     posttooluse | aftertool | aftershellexecution | aftermcpexecution | afterfileedit | aftertabfileedit \
-            | tool.execute.after | posttoolcall | posttoolusefailure | permissiondenied | notification | \
-            messagedisplay | sessionstart | session.created | onsessionstart | sessionend | onsessionend \
-            | setup | stop | afteragent | agentstop | session.idle | preverify | stopfailure | \
-            subagentstop | teammateidle | postcompact | postmodelswitch | instructionsloaded | \
-            cwdchanged | filechanged | directoryadded | worktreeremove | aftermodel | \
-            beforetoolselection | todocreated | todocompleted | sessiondelete | erroroccurred | \
-            userprompttransformed | afteragentresponse | afteragentthought | workspaceopen) kind=unrefused ;;
+            | tool.execute.after | posttoolcall | toolresult | posttoolusefailure | permissiondenied | \
+            notification | messagedisplay | sessionstart | session.created | onsessionstart | sessionend \
+            | onsessionend | sessionshutdown | setup | stop | afteragent | agentstop | session.idle | \
+            preverify | agentbeforesettle | stopfailure | subagentstop | teammateidle | postcompact | \
+            postmodelswitch | instructionsloaded | cwdchanged | filechanged | directoryadded | \
+            worktreeremove | aftermodel | beforetoolselection | todocreated | todocompleted | \
+            sessiondelete | erroroccurred | userprompttransformed | afteragentresponse | \
+            afteragentthought | workspaceopen) kind=unrefused ;;
     *) kind=other ;;
     esac
 }
@@ -121,6 +122,10 @@ answer() {
     opencode:*) deny 2 ;;
     hermes:prompt | hermes:subagent | hermes:compact) allow ;;
     hermes:*) deny 2 ;;
+    droid:compact) allow ;;
+    droid:*) deny 2 ;;
+    pi:compact) allow ;;
+    pi:*) deny 2 ;;
     *:prompt) deny 0 "{\"decision\":\"block\",\"reason\":\"$why\",\"continue\":false,\"stopReason\":\"$why\"}" ;;
     *:permission) deny 0 "{\"hookSpecificOutput\":{\"hookEventName\":\"PermissionRequest\",\"decision\":{\"behavior\":\"deny\",\"message\":\"$why\"}}}" ;;
     *:*) deny 2 "{\"decision\":\"block\",\"reason\":\"$why\",\"permissionDecision\":\"deny\",\"permissionDecisionReason\":\"$why\",\"permission\":\"deny\",\"user_message\":\"$why\",\"agent_message\":\"$why\",\"hookSpecificOutput\":{\"hookEventName\":\"PreToolUse\",\"permissionDecision\":\"deny\",\"permissionDecisionReason\":\"$why\"}}" ;;

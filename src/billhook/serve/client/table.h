@@ -6,10 +6,10 @@ static const char *const kinds[] = {
     [TOOL] =
         " "
         "pretooluse beforetool beforeshellexecution beforemcpexecution beforereadfile beforetabfileread "
-        "tool.execute.before pretoolcall ",
+        "tool.execute.before pretoolcall toolcall ",
     [PROMPT] =
         " "
-        "userpromptsubmit beforeagent userpromptsubmitted beforesubmitprompt chat.message prellmcall ",
+        "userpromptsubmit beforeagent userpromptsubmitted beforesubmitprompt chat.message prellmcall input ",
     [PERMISSION] =
         " "
         "permissionrequest ",
@@ -22,12 +22,12 @@ static const char *const kinds[] = {
     [UNREFUSED] =
         " "
         "posttooluse aftertool aftershellexecution aftermcpexecution afterfileedit aftertabfileedit "
-        "tool.execute.after posttoolcall posttoolusefailure permissiondenied notification messagedisplay "
-        "sessionstart session.created onsessionstart sessionend onsessionend setup stop afteragent agentstop "
-        "session.idle preverify stopfailure subagentstop teammateidle postcompact postmodelswitch "
-        "instructionsloaded cwdchanged filechanged directoryadded worktreeremove aftermodel "
-        "beforetoolselection todocreated todocompleted sessiondelete erroroccurred userprompttransformed "
-        "afteragentresponse afteragentthought workspaceopen ",
+        "tool.execute.after posttoolcall toolresult posttoolusefailure permissiondenied notification "
+        "messagedisplay sessionstart session.created onsessionstart sessionend onsessionend sessionshutdown "
+        "setup stop afteragent agentstop session.idle preverify agentbeforesettle stopfailure subagentstop "
+        "teammateidle postcompact postmodelswitch instructionsloaded cwdchanged filechanged directoryadded "
+        "worktreeremove aftermodel beforetoolselection todocreated todocompleted sessiondelete erroroccurred "
+        "userprompttransformed afteragentresponse afteragentthought workspaceopen ",
 };
 
 /* The first row that fits counts. The reason is on stderr as well; the code applies if the form could be printed. */
@@ -75,6 +75,10 @@ static const struct wording wordings[] = {
     {"opencode", ANY, 2, ""},
     {"hermes", IS(PROMPT) | IS(SUBAGENT) | IS(COMPACT), 0, PASSES},
     {"hermes", ANY, 2, ""},
+    {"droid", IS(COMPACT), 0, PASSES},
+    {"droid", ANY, 2, ""},
+    {"pi", IS(COMPACT), 0, PASSES},
+    {"pi", ANY, 2, ""},
     {NULL, IS(PROMPT), 0, "{'decision':'block','reason':'@','continue':false,'stopReason':'@'}\n"},
     {NULL, IS(PERMISSION), 0,
      "{'hookSpecificOutput':{'hookEventName':'PermissionRequest','decision':{'behavior':'deny','message':'"

@@ -19,7 +19,7 @@ from billhook.store.files import read_bytes, write_atomically
 if TYPE_CHECKING:
     from billhook.fleet.link import FleetLink
 
-_SIGNED: Final = "signed.json"  # the newest document, as it came: it is verified again when the link starts
+SIGNED: Final = "signed.json"  # the newest document, as it came: it is verified again when the link starts
 _EVERY: Final = 20.0  # seconds between two looks at the stream: a message to a subscriber may be lost
 _SOON: Final = 0.25
 
@@ -36,7 +36,7 @@ class PolicyFollower:
 
     def restore(self) -> None:
         """Apply the last document again: the host may have other tags by now."""
-        data = read_bytes(folder(self.root) / _SIGNED, 2 * LARGEST, root=self.root, private=True)
+        data = read_bytes(folder(self.root) / SIGNED, 2 * LARGEST, root=self.root, private=True)
         if data is None or not self.take(data):
             write(self.root, self.policy)
 
@@ -66,7 +66,7 @@ class PolicyFollower:
             self._pending = None
 
     def _obey(self, document: PolicyDocument) -> None:
-        write_atomically(folder(self.root) / _SIGNED, self._taken, root=self.root, private=True)
+        write_atomically(folder(self.root) / SIGNED, self._taken, root=self.root, private=True)
         self._set(in_force(self.root, self.member, document))
 
     def _set(self, policy: AppliedPolicy) -> None:

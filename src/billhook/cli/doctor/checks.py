@@ -48,7 +48,7 @@ _SECONDS: Final = 10.0
 _NEVER_CALLS: Final = ("disables", "does not start")  # in notes on settings with which the agent does not call billhook
 
 Level = Literal["ok", "unknown", "note", "warn", "fail"]
-About = Literal["program", "installed", "trust", "daemon", "hooks", "guard", "log", "canary", "coverage"]
+About = Literal["program", "installed", "trust", "daemon", "hooks", "guard", "log", "fleet", "canary", "coverage"]
 
 
 class DoctorFinding(msgspec.Struct, frozen=True):
@@ -479,6 +479,22 @@ def head_findings(project: str, root: Path) -> Iterator[DoctorFinding]:
         return
     well = DoctorFinding("ok", "log", f"the heads of the log are exported to {target}")
     yield DoctorFinding("warn", "log", wrong, "billhook events verify --head") if wrong else well
+
+
+def fleet_findings(project: str) -> Iterator[DoctorFinding]:
+    """The policy of the fleet, and whether this host is still in contact."""
+    config = loader.load_for_cwd(project)
+    if config.fleet is None:
+        return
+    if problem := config.fleet.problem:
+        yield DoctorFinding("warn", "fleet", problem, "billhook fleet status")
+        return
+    from billhook.config.fleet_policy import silence
+
+    silent, way = silence(Path(config.root)), "managed" if config.fleet.managed else "tightens only"
+    age = f"; no contact for {silent}: the last policy stays in force" if silent else ""
+    remedy = "billhook daemon status" if silent else ""
+    yield DoctorFinding("note" if silent else "ok", "fleet", f"{config.fleet.title} ({way}){age}", remedy)
 
 
 def guard_findings(project: str) -> Iterator[DoctorFinding]:

@@ -192,6 +192,8 @@ def entry_findings(files: SettingsPair, others: list[InstalledEntries], *, asked
         yield from _in_time(one)
         yield from _up_to_date(one)
     yield from files.findings
+    if files.installed and host.escapes:
+        yield DoctorFinding("note", "installed", host.escapes)
     installed = [*files.installed, *others]
     have = {event for one in installed for event in one.events}
     if installed and "PreToolUse" not in have:
@@ -271,9 +273,9 @@ def _up_to_date(one: InstalledEntries) -> Iterator[DoctorFinding]:
 def _timeless(entry: Mapping[str, Any] | None, host: Agent) -> str:
     if entry is None:
         return ""
-    handler = entry["hooks"][0] if host.shape == "nested" else entry
+    handler = entry["hooks"][0] if "hooks" in entry else entry
     times = {host.timeout_key: None}
-    plain = {**entry, "hooks": [{**handler, **times}]} if host.shape == "nested" else {**entry, **times}
+    plain = {**entry, "hooks": [{**handler, **times}]} if "hooks" in entry else {**entry, **times}
     return _TIME.sub("deadline", json.dumps(plain, sort_keys=True))
 
 

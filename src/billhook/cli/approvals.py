@@ -46,7 +46,7 @@ def verb(ctx: click.Context, watch: bool, every: bool, as_json: bool) -> int:
     if watch:
         return _watch(questions, as_json)
     found = [one for one in questions.all() if every or one.state in ("waiting", "late")]
-    lines = ["\n".join(_lines(one)) for one in found] or ["no question waits for an answer"]
+    lines = ["\n".join(lines_of(one)) for one in found] or ["no question waits for an answer"]
     report(as_json, lines, *(one.shown for one in found))
     return 0
 
@@ -99,7 +99,7 @@ def _watch(questions: Questions, as_json: bool) -> int:
         if (now := questions.stamp()) != stamp:
             stamp = now
             for one in _changed(questions, states):
-                say_json(one.shown) if as_json else say("\n".join(_lines(one)))
+                say_json(one.shown) if as_json else say("\n".join(lines_of(one)))
                 if answers and one.state == "waiting" and not _ask(one):
                     return 0
         time.sleep(_INTERVAL)
@@ -123,7 +123,7 @@ def _ask(one: QueuedQuestion) -> bool:
     return bool(line)
 
 
-def _lines(one: QueuedQuestion) -> Iterator[str]:
+def lines_of(one: QueuedQuestion) -> Iterator[str]:
     left = max(0, one.until - time.time())
     words = {"waiting": f"denied in {left:.0f} s", "late": "denied by silence; an allow is for the next equal call"}
     who = f" by {one.by or 'someone'} ({one.via})" if one.answer else ""

@@ -60,7 +60,7 @@ export function Table({ title, columns, rows, empty = "Nothing so far." }) {
       html`<td class=${kinds[at]}>${one}</td>`)}</tr>`)}</tbody></table></div>`;
 }
 
-/** A list of findings, each with a badge, a text and what to do. */
+/** A list of findings, each with a badge, its message and what to do. */
 export const Findings = ({ of }) => html`<ul class="findings">${of.map((one) => html`<li>
   <${Badge} of=${one.badge} tone=${one.tone} /><span>${one.text}${one.more.map((text) =>
   text && html`<small>${text}</small>`)}</span></li>`)}</ul>`;

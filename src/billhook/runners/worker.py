@@ -171,6 +171,7 @@ class Key(NamedTuple):
 
     folder: str
     program: str
+    warm: bool  # whether it may be a fork of a warm interpreter
 
 
 class StrangerError(WorkerProtocolError):
@@ -185,7 +186,7 @@ class Worker(Child):
 
     def __init__(self, pid: int, marker: str, out: int, err: int) -> None:
         super().__init__(pid, marker, out, err)
-        self.key = Key("", "")
+        self.key = Key("", "", False)
         self.env: Mapping[str, str] = {}
         self.closings = 0
         self.greeting: Greeting | None = None
@@ -346,7 +347,7 @@ _GREETING = 2.0  # seconds for a fork to greet; then a new interpreter is starte
 
 async def start(key: Key, env: Mapping[str, str]) -> Worker | str:
     """A new worker, or why it could not be started: a fork of a warm interpreter in the daemon, else a new one."""
-    worker = await _forked(key, env) if process_tree.adopting() else None
+    worker = await _forked(key, env) if key.warm else None
     if worker is not None:
         return worker
     # Not in the project: a relative PYTHONPATH means the same as for us. The worker changes its folder itself.
@@ -488,12 +489,13 @@ class PythonHook(msgspec.Struct, frozen=True):
     interpreter: str = ""
     dialect: str = "spec"
     options: str = ""  # for the function, as JSON
+    warm: bool = True
     keeps_time: ClassVar[bool] = True
 
     @property
-    def batch_key(self) -> tuple[str, str]:
+    def batch_key(self) -> tuple[str, str, bool]:
         """Hooks with the same key that follow each other at an event take one request."""
-        return self.folder, self.interpreter
+        return self.folder, self.interpreter, self.warm
 
     def batch_call(self, outcome: Outcome, seconds: float, files: Sequence[File] = ()) -> bytes:
         """This hook's part of a request, for a step with that empty outcome and timeout."""
@@ -512,8 +514,9 @@ class PythonHook(msgspec.Struct, frozen=True):
             return Reply(status=Status.FAILED, error=f"the event is longer than {LARGEST_REQUEST:,} bytes")
         if ctx.seconds_left <= 0:
             return Reply(status=Status.TIMED_OUT, error="the deadline passed before it could start")
+        warm = self.warm and client_env.served() is not None and process_tree.adopting()  # only in the daemon
         worker = await WORKERS.take(
-            Key(self.folder, program), {"CLAUDE_PROJECT_DIR": self.folder, **inherited(hook_variables=False)}
+            Key(self.folder, program, warm), {"CLAUDE_PROJECT_DIR": self.folder, **inherited(hook_variables=False)}
         )
         if isinstance(worker, str):
             return _not_started(worker)

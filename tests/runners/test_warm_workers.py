@@ -112,14 +112,9 @@ def test_if_a_parent_or_spare_fails_a_worker_starts_plain(tmp_path: Path, whose:
     parent = project.parent
     until(lambda: parent.has_spare() and not parent._wanted and not parent._arriving)
     os.kill(parent.tree.leader, number)
-    if whose == "spare":
-        spare = parent._spares[0]
+    for spare in parent._spares:
         spare.is_fit = lambda: True  # type: ignore[method-assign]
-        os.kill(spare.pid, number)
-    else:
-        for spare in parent._spares:
-            spare.end()
-        parent._spares.clear()
+        os.kill(spare.pid, number if whose == "spare" else signal.SIGKILL)
     assert not is_forked(project.new_worker())
 
 

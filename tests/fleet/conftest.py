@@ -15,7 +15,7 @@ from billhook.fleet.enrolment import Enrolment, enrol, read_credentials
 from billhook.fleet.server import FleetFolder
 from billhook.fleet.signing import PolicyDocument, signed
 
-RULES = "hooks:\n  no-push:\n    events: PreToolUse\n    match: Bash(git push *)\n    deny: pull requests only\n"
+RULES = "hooks:\n  no-push:\n    events: PreToolUse\n    if: Bash(git push *)\n    deny: pull requests only\n"
 
 
 class Fleet:

@@ -286,7 +286,7 @@ class Reviews(msgspec.Struct, frozen=True):
         once = self.in_agent and (guard or (isinstance(action, FixedAnswer) and action.decision in ("deny", "ask")))
         names = (hook.name, declared.name if declared is not None else hook.name.removeprefix("built-in/"))
         pause = self.pause if self.pause is not None and self.pause.covers(*names) else None
-        if hook.source.layer == "managed" or hook.shadow or not (once or pause is not None):
+        if hook.source.layer in ("managed", "fleet") or hook.shadow or not (once or pause is not None):
             return hook
         review = Review(hook.name, self.project, self.state, guard, once, pause)
         return msgspec.structs.replace(hook, review=review)

@@ -189,7 +189,7 @@ def detect_event(said: str, stdin: bytes, env: Mapping[str, str], argument: str)
         return received(dialect, stdin, env, argument), said
     try:
         event = received(dialect, stdin, env, argument)
-        if event.hook_event_name in EVENTS and DOUBTFUL.isdisjoint(event.payload):
+        if event.hook_event_name in EVENTS and "cwd" in event.payload and DOUBTFUL.isdisjoint(event.payload):
             return event, said
         agent = who_calls(said, event.payload, env)
     except BillhookError:  # not valid for Claude Code, but maybe for another agent
@@ -594,12 +594,17 @@ class HookServer:
             lines.append("the event continues without being checked")
             message = self._notice(event, why) if event is not None and not passing else ""
             if event is None or not message:
-                return HookResponse(passing, lines=tuple(lines))
+                return HookResponse(passing, self._silence(event), lines=tuple(lines))
             return self._heard(event, Answer(message=message), lines)
         if event is None:
             return HookResponse(self.last_code, lines=tuple(lines))
         refused = Answer(decision=Decision.DENY, reason=f"billhook: {why}")
         return self._heard(event, refused if self._can_refuse(event) else NOTHING, lines)
+
+    def _silence(self, event: Event | None) -> bytes:
+        """What the dialect prints without an opinion."""
+        silent = getattr(self.dialect, "silent", None)
+        return silent(event).stdout if silent is not None and event is not None else b""
 
     def _notice(self, event: Event, why: str) -> str:
         """The message for the user about an unchecked event; empty if it can't be shown, or already was."""
@@ -741,8 +746,9 @@ def _with_hooks(config: "Config", keep: Callable[[Hook], object]) -> "Config":
 
 
 def _for_part(config: "Config", name: str, spoken: str) -> "Config":
-    """Only the hooks for a narrower event, if an entry is for that event: the others listen for the whole event."""
-    if whole_event(name, spoken) == name:
+    """Only the hooks for a narrower event, if an entry is for that event beside the whole one: the others listen for
+    the whole event."""
+    if whole_event(name, spoken) == name or not AGENTS[spoken].parts:
         return config
     from billhook.config.declaration import BUILTINS
     from billhook.config.entry import Part

@@ -1,6 +1,7 @@
 """Goal 28: judging costs the same with OpenTelemetry or a fleet on, whether the collector or the cluster is alive or
 dead."""
 
+import asyncio
 import os
 import subprocess
 from collections.abc import AsyncGenerator, Iterator
@@ -55,7 +56,7 @@ async def reporting() -> AsyncGenerator[Trial, None]:
 async def in_a_fleet() -> AsyncGenerator[Trial, None]:
     """The same on a host of a fleet: its records are shipped meanwhile, or can't be."""
     with ExitStack() as stack:
-        cluster = stack.enter_context(running(nodes=1))
+        cluster = await asyncio.to_thread(stack.enter_context, running(nodes=1))
         cases: dict[str, Case] = {}
         for name, url in {"no fleet": "", "cluster alive": cluster.url, "cluster dead": "nats://127.0.0.1:9"}.items():
             base, env = stack.enter_context(project())

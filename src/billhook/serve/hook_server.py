@@ -236,7 +236,7 @@ def received(dialect: "Dialect", stdin: bytes, env: Mapping[str, str], argument:
     known = canonical(name, dialect.meanings.name)
     if known:
         return _respelt(dialect, stdin, env, known)
-    if near := probable(name):
+    if name not in agents.others() and (near := probable(name)):
         raise MistypedError(f"there is no event `{name[:_LONGEST]}`; did you mean `{near}`?")
     return event
 

@@ -192,7 +192,7 @@ def test_clock_of_a_host_is_wrong(cluster: Cluster, tmp_path: Path, monkeypatch:
 
 
 def test_credentials_are_revoked(cluster: Cluster, tmp_path: Path) -> None:
-    """The host goes on alone, and says why. With new credentials everything arrives."""
+    """The host goes on alone, and reports why. With new credentials everything arrives."""
     member = cluster.host(tmp_path)
     said: list[dict[str, Any]] = []
     with pytest.MonkeyPatch.context() as patch, Writer([tmp_path]) as writer:

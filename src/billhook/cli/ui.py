@@ -33,14 +33,13 @@ def verb(no_open: bool, fleet: str, member: str, as_json: bool) -> int:
     two minutes; then the browser has a cookie until the daemon stops, at most for 12 hours. Docs: docs/ui.md.
     """
     refuse_agents("`billhook ui`", "only a person can answer questions")
-    show = lambda root, url: _show(root, url, no_open, as_json)
     if fleet:
         from billhook.cli.fleet.page import serve
 
-        return serve(Path(fleet), member, show)
+        return serve(Path(fleet), member, lambda root, url: _show(root, url, no_open, as_json))
     root = state_root()
     control.start(root, [], lambda: None)
-    show(root, control.page_link(root).url)
+    _show(root, control.page_link(root).url, no_open, as_json)
     return 0
 
 

@@ -61,6 +61,8 @@ async def connect(
             **settings,
         )
     except Exception as error:
+        if client._transport is not None:
+            client._transport.close()  # the client leaves it open
         why = next((str(one) for one in [*refused, error] if str(one)), type(error).__name__)
         raise FleetError(f"can't connect to {url}: {why}", hint="check the address, and that the server runs") from None
     return client

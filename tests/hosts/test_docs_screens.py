@@ -1,5 +1,5 @@
-"""The screens of docs/shadow.md and docs/doctor.md are real. Shadow mode and exceptions need a person at a terminal, and
-the doctor needs agents, so these pages are not replayed like the others."""
+"""The screens of docs/shadow.md and docs/doctor.md are real. Shadow mode and exceptions need a person at a terminal,
+and the doctor needs agents, so these pages are not replayed like the others."""
 
 import json
 import re

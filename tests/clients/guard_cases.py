@@ -117,7 +117,7 @@ GUARD_CASES: Final = (
         "`git reset --hard` over a changed file (ask), without a user",
         "`git reset --hard` would discard",
         "`notes.txt`",
-        INSTEAD["discard"],
+        "`git stash push -u -m wip`",
     ),
 )
 """The harmless ones come first: they show that the agent's shell finds the recorders."""

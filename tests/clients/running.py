@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from clients.agents import AGENTS, Place
+from clients.agents import AGENTS, Place, with_own_node
 from clients.script import Script
 from clients.scripted_model import Request, serving
 
@@ -101,6 +101,7 @@ def _run_here(what: Run) -> CanaryRun:
     with serving(what.script) as model:
         start = AGENTS[what.agent].prepare(place, model.url, what.prompt)
         environ = {**plain_environment(place), **start.environ, **what.environ}
+        environ["PATH"] = with_own_node(what.binary, environ["PATH"])
         _set_up(what, place, environ)
         begun = time.monotonic()
         try:

@@ -11,7 +11,7 @@ from clients.proving import KnownValue
 from clients.running import TESTS
 
 DOCUMENT: Final = TESTS.parent / "docs" / "hosts.md"
-_ORDER: Final = ("claude", "claude-sdk", "codex", "gemini", "qwen", "copilot", "copilot-claude", "opencode")
+_ORDER: Final = ("claude", "claude-sdk", "codex", "gemini", "qwen", "copilot", "copilot-claude", "opencode", "pi")
 TITLES: Final = {name: AGENTS[name].title for name in _ORDER}
 KNOWN: Final[Mapping[tuple[str, str], str]] = {
     ("qwen", "session-context"): "0.15.10 fires no SessionStart without a terminal",

@@ -49,7 +49,7 @@ class Shop(Person):
         return steady(text.replace("<here>/home/shop", "~/shop").replace("<here>/bin", "/usr/local/bin"))
 
     def call(self, command: str) -> str:
-        """Claude Code wants to run a command: billhook's answer."""
+        """What Claude Code gets when it is about to run a command."""
         event = {"hook_event_name": "PreToolUse", "session_id": "s", "cwd": str(self.project), "tool_name": "Bash"}
         event |= {"tool_input": {"command": command}, "tool_use_id": "t"}  # type: ignore[dict-item]
         ended = self.run("hook", "--as", "claude", stdin=json.dumps(event).encode())

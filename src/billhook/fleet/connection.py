@@ -4,6 +4,7 @@ import base64
 import json
 import ssl
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from billhook.core.errors import BillhookError, UsageError
@@ -14,6 +15,7 @@ from billhook.fleet.subjects import FleetSubjects, inbox_prefix
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
+    from nats.aio.msg import Msg
 
 _TIMEOUT: Final = 5
 _RETRY: Final = 1  # seconds between two attempts to connect
@@ -61,6 +63,8 @@ async def connect(
             **settings,
         )
     except Exception as error:
+        with suppress(Exception):
+            await client.close()
         why = next((str(one) for one in [*refused, error] if str(one)), type(error).__name__)
         raise FleetError(f"can't connect to {url}: {why}", hint="check the address, and that the server runs") from None
     return client
@@ -97,14 +101,20 @@ async def make_streams(client: "Client", subjects: FleetSubjects, replicas: int)
 
 
 async def last(client: "Client", stream: str, subject: str) -> bytes | None:
-    """The last message of a subject; None if there is none. Raises FleetError."""
+    """The content of the last message of a subject; None if there is none. Raises FleetError."""
+    found = await last_message(client, stream, subject)
+    return None if found is None else found.data
+
+
+async def last_message(client: "Client", stream: str, subject: str) -> "Msg | None":
+    """The last message of a subject. Raises FleetError."""
     reply = await client.request(f"$JS.API.DIRECT.GET.{stream}.{subject}", timeout=_TIMEOUT)
     status = (reply.headers or {}).get("Status", "")
     if status == "404":
         return None
     if status:
         raise FleetError(f"can't read {subject}: {status} {(reply.headers or {}).get('Description', '')}")
-    return reply.data
+    return reply
 
 
 async def last_of_all(client: "Client", stream: str, subjects: str) -> list[bytes]:

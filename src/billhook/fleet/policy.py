@@ -77,7 +77,7 @@ class PolicyFollower:
 
 def in_force(root: Path, member: Enrolment, document: PolicyDocument) -> AppliedPolicy:
     """What a document means on this host, with its rules in files."""
-    stage, candidate = in_stage(document, member.name, member.tags), document.candidate
+    stage, candidate = in_stage(document.candidate, member.name, member.tags), document.candidate
     rules, shadow = document.rules, ""
     if candidate is not None and stage:
         rules, shadow = (candidate.rules, "") if stage == "candidate" else (rules, candidate.rules)

@@ -12,7 +12,7 @@ import pytest
 from billhook.config.fleet_policy import AppliedPolicy, applied, folder, last_contact
 from billhook.config.loader import load_config
 from billhook.config.notices import fleet as fleet_notices
-from billhook.fleet import keys, policy, report, server
+from billhook.fleet import keys, policy, publishing, report, server
 from billhook.fleet.connection import FleetError, connect, last, publish
 from billhook.fleet.enrolment import Enrolment, enrolment, leave
 from billhook.fleet.policy import PolicyFollower
@@ -203,6 +203,22 @@ def test_a_candidate_applies_to_its_hosts_only(tmp_path: Path) -> None:
 
         assert (folder(root) / one.policy.file).read_text() == expected
         assert bool(one.policy.shadow) is (stage == "shadow")
+
+
+def test_publishing_again_is_harmless(fleet: Fleet) -> None:
+    """A second attempt publishes nothing; another document needs to know the newest one."""
+    seed = server.signing_seed(fleet.folder)
+
+    async def publish_twice(client: Any) -> str:
+        now, after = await publishing.published(client, fleet.record)
+        one, other = (fleet.document(rules, sequence=(now.sequence if now else 0) + 1) for rules in (RULES, OTHER))
+        for _ in range(2):
+            await publishing.publish(client, fleet.record, seed, one, after)
+        with pytest.raises(FleetError) as error:
+            await publishing.publish(client, fleet.record, seed, other, after)
+        return error.value.message
+
+    assert fleet.run(publish_twice) == "another policy was published in the meantime"
 
 
 # -- what the server refuses

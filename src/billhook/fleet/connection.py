@@ -25,6 +25,10 @@ class FleetError(BillhookError):
     """The server can't be reached, or refuses something."""
 
 
+class NoAnswerError(FleetError, TimeoutError):
+    """The server did not answer in time."""
+
+
 async def connect(
     member: FleetCredentials,
     url: str,
@@ -82,9 +86,22 @@ async def member_connection(member: Enrolment, **settings: Any) -> "Client":
 
 async def api(client: "Client", subject: str, request: Any = None) -> dict[str, Any]:
     """One request to JetStream. Raises FleetError with its answer."""
-    reply = await client.request(
-        f"$JS.API.{subject}", b"" if request is None else json.dumps(request).encode(), timeout=_TIMEOUT
-    )
+    data = b"" if request is None else json.dumps(request).encode()
+    return _answer(subject, await ask(client, f"$JS.API.{subject}", data))
+
+
+async def ask(client: "Client", subject: str, data: bytes = b"", headers: dict[str, str] | None = None) -> "Msg":
+    """The reply to a request. Raises FleetError."""
+    from nats.errors import Error as NatsError
+
+    try:
+        return await client.request(subject, data, timeout=_TIMEOUT, headers=headers)
+    except (NatsError, TimeoutError) as error:
+        hint = "its servers may be choosing a new leader; also check that `billhook fleet init --url` ran"
+        raise NoAnswerError(f"the fleet does not answer: {str(error) or type(error).__name__}", hint=hint) from None
+
+
+def _answer(subject: str, reply: "Msg") -> dict[str, Any]:
     found: dict[str, Any] = json.loads(reply.data)
     if "error" in found:
         raise FleetError(f"{subject}: {found['error'].get('description', found['error'])}")
@@ -108,7 +125,7 @@ async def last(client: "Client", stream: str, subject: str) -> bytes | None:
 
 async def last_message(client: "Client", stream: str, subject: str) -> "Msg | None":
     """The last message of a subject. Raises FleetError."""
-    reply = await client.request(f"$JS.API.DIRECT.GET.{stream}.{subject}", timeout=_TIMEOUT)
+    reply = await ask(client, f"$JS.API.DIRECT.GET.{stream}.{subject}")
     status = (reply.headers or {}).get("Status", "")
     if status == "404":
         return None
@@ -126,8 +143,4 @@ async def last_of_all(client: "Client", stream: str, subjects: str) -> list[byte
 
 async def publish(client: "Client", subject: str, data: bytes, headers: dict[str, str] | None = None) -> dict[str, Any]:
     """Publish to a stream, and wait until it is stored. Raises FleetError."""
-    reply = await client.request(subject, data, timeout=_TIMEOUT, headers=headers)
-    found: dict[str, Any] = json.loads(reply.data)
-    if "error" in found:
-        raise FleetError(f"{subject}: {found['error'].get('description', found['error'])}")
-    return found
+    return _answer(subject, await ask(client, subject, data, headers))

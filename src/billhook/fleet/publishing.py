@@ -1,5 +1,6 @@
 """The administrator's side of a policy: from a file to the document that is published, and through its stages."""
 
+import asyncio
 import re
 import time
 from typing import TYPE_CHECKING, Final, Literal
@@ -10,10 +11,11 @@ from msgspec.structs import replace
 
 from billhook.core.errors import UsageError
 from billhook.fleet import connection
-from billhook.fleet.connection import FleetError
+from billhook.fleet.connection import FleetError, NoAnswerError
 from billhook.fleet.server import FleetFolder
 from billhook.fleet.signing import LARGEST, WHOLE, PolicyCandidate, PolicyDocument, signed, verified
 from billhook.fleet.subjects import POLICY
+from billhook.store.files import sha256
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -93,11 +95,18 @@ async def published(client: "Client", fleet: FleetFolder) -> tuple[PolicyDocumen
 async def publish(client: "Client", fleet: FleetFolder, seed: str, document: PolicyDocument, after: int) -> None:
     """Publish a document, if the one with the number `after` is still the newest. Raises FleetError."""
     data = signed(document, seed)
+    headers = {_EXPECTED: str(after), "Nats-Msg-Id": sha256(data).hexdigest()}
     if len(data) > LARGEST:
         raise UsageError(f"the policy has {len(data)} bytes, and at most {LARGEST} are possible", hint="split it")
-    try:
-        await connection.publish(client, fleet.subjects.policy, data, {_EXPECTED: str(after)})
-    except FleetError as error:
-        if "wrong last sequence" not in error.message:
-            raise
-        raise FleetError("another policy was published in the meantime", hint="look at it, and try again") from None
+    for pause in (1, 2, 4, 0):
+        try:
+            await connection.publish(client, fleet.subjects.policy, data, headers)
+            return
+        except NoAnswerError:  # the servers may be choosing a new leader; the id makes a second attempt harmless
+            if not pause:
+                raise
+            await asyncio.sleep(pause)
+        except FleetError as error:
+            if "wrong last sequence" not in error.message:
+                raise
+            raise FleetError("another policy was published in the meantime", hint="look at it, and try again") from None

@@ -123,9 +123,11 @@ async def last(client: "Client", stream: str, subject: str) -> bytes | None:
     return None if found is None else found.data
 
 
-async def last_message(client: "Client", stream: str, subject: str) -> "Msg | None":
-    """The last message of a subject. Raises FleetError."""
-    reply = await ask(client, f"$JS.API.DIRECT.GET.{stream}.{subject}")
+async def last_message(client: "Client", stream: str, subject: str, before: int = 0) -> "Msg | None":
+    """The last message of a subject; with `before`, the last one before that number. Raises FleetError."""
+    earlier = json.dumps({"multi_last": [subject], "up_to_seq": before - 1}).encode()
+    get = f"$JS.API.DIRECT.GET.{stream}"
+    reply = await (ask(client, get, earlier) if before else ask(client, f"{get}.{subject}"))
     status = (reply.headers or {}).get("Status", "")
     if status == "404":
         return None

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
@@ -13,9 +14,8 @@ from billhook.core.errors import UsageError
 from billhook.fleet import connection
 from billhook.fleet.connection import FleetError, NoAnswerError
 from billhook.fleet.server import FleetFolder
-from billhook.fleet.signing import LARGEST, WHOLE, PolicyCandidate, PolicyDocument, signed, verified
+from billhook.fleet.signing import LARGEST, WHOLE, PolicyCandidate, PolicyDocument, RefusedPolicyError, signed, verified
 from billhook.fleet.subjects import POLICY
-from billhook.store.files import sha256
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -85,28 +85,32 @@ def ended(now: PolicyDocument) -> PolicyDocument:
 
 
 async def published(client: "Client", fleet: FleetFolder) -> tuple[PolicyDocument | None, int]:
-    """The document that is published now, and its number in the stream. Raises FleetError and RefusedPolicyError."""
-    found = await connection.last_message(client, POLICY, fleet.subjects.policy)
-    if found is None:
-        return None, 0
-    return verified(found.data, fleet), int((found.headers or {})["Nats-Sequence"])
+    """The newest document that is valid, and the number of the newest message. Raises FleetError."""
+    newest = number = 0
+    while (found := await connection.last_message(client, POLICY, fleet.subjects.policy, number)) is not None:
+        number = int((found.headers or {})["Nats-Sequence"])
+        newest = newest or number
+        with suppress(RefusedPolicyError):
+            return verified(found.data, fleet), newest
+    return None, newest
 
 
 async def publish(client: "Client", fleet: FleetFolder, seed: str, document: PolicyDocument, after: int) -> None:
     """Publish a document, if the one with the number `after` is still the newest. Raises FleetError."""
     data = signed(document, seed)
-    headers = {_EXPECTED: str(after), "Nats-Msg-Id": sha256(data).hexdigest()}
     if len(data) > LARGEST:
         raise UsageError(f"the policy has {len(data)} bytes, and at most {LARGEST} are possible", hint="split it")
     for pause in (1, 2, 4, 0):
         try:
-            await connection.publish(client, fleet.subjects.policy, data, headers)
+            await connection.publish(client, fleet.subjects.policy, data, {_EXPECTED: str(after)})
             return
-        except NoAnswerError:  # the servers may be choosing a new leader; the id makes a second attempt harmless
+        except NoAnswerError:  # the servers may be choosing a new leader
             if not pause:
                 raise
             await asyncio.sleep(pause)
         except FleetError as error:
             if "wrong last sequence" not in error.message:
                 raise
+            if await connection.last(client, POLICY, fleet.subjects.policy) == data:
+                return  # the attempt before succeeded
             raise FleetError("another policy was published in the meantime", hint="look at it, and try again") from None

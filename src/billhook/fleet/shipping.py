@@ -44,7 +44,7 @@ _LONGEST_PAUSE: Final = 5.0
 _ID: Final = "Nats-Msg-Id"
 _WRONG_LAST: Final = 10071  # the server's number for "wrong last sequence"
 LOG_NAME: Final = re.compile(r"[A-Za-z0-9-]+")
-_LARGEST_CURSOR: Final = 64 << 20
+_LARGEST_FILE: Final = 64 << 20
 
 
 class Shipped(msgspec.Struct, frozen=True):
@@ -282,7 +282,7 @@ class Shipper:
 def _read_cursor(path: Path, root: Path) -> dict[str, Shipped]:
     """The saved position; empty if there is none, or it can't be read: then the stream is asked."""
     try:
-        return msgspec.json.decode(files.read_bytes(path, _LARGEST_CURSOR, root=root) or b"{}", type=dict[str, Shipped])
+        return msgspec.json.decode(files.read_bytes(path, _LARGEST_FILE, root=root) or b"{}", type=dict[str, Shipped])
     except (StoreError, msgspec.MsgspecError, UnicodeDecodeError):
         return {}
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import msgspec
 
@@ -35,11 +35,17 @@ from billhook.config.override import pause_of
 from billhook.config.shapes import read_file
 from billhook.core import client_env
 from billhook.core.errors import BillhookError
+from billhook.core.lazy import later
 from billhook.core.text import counted
-from billhook.serve import control
-from billhook.serve.protocol import DaemonStatus
 from billhook.store.files import StoreError, log_folder
-from billhook.store.log import verify
+
+if TYPE_CHECKING:
+    from billhook.serve import control
+    from billhook.serve.protocol import DaemonStatus
+    from billhook.store.log import verify
+else:
+    control = later("billhook.serve.control")
+    verify = later("billhook.store.log.verify")
 
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+[\w.+-]*")
 _HIGHEST: Final = 6  # folders above a program in which its package.json is looked for
@@ -192,6 +198,8 @@ def entry_findings(files: SettingsPair, others: list[InstalledEntries], *, asked
         yield from _in_time(one)
         yield from _up_to_date(one)
     yield from files.findings
+    if files.installed and host.escapes:
+        yield DoctorFinding("note", "installed", host.escapes)
     installed = [*files.installed, *others]
     have = {event for one in installed for event in one.events}
     if installed and "PreToolUse" not in have:
@@ -271,9 +279,9 @@ def _up_to_date(one: InstalledEntries) -> Iterator[DoctorFinding]:
 def _timeless(entry: Mapping[str, Any] | None, host: Agent) -> str:
     if entry is None:
         return ""
-    handler = entry["hooks"][0] if host.shape == "nested" else entry
+    handler = entry["hooks"][0] if "hooks" in entry else entry
     times = {host.timeout_key: None}
-    plain = {**entry, "hooks": [{**handler, **times}]} if host.shape == "nested" else {**entry, **times}
+    plain = {**entry, "hooks": [{**handler, **times}]} if "hooks" in entry else {**entry, **times}
     return _TIME.sub("deadline", json.dumps(plain, sort_keys=True))
 
 

@@ -134,7 +134,7 @@ def test_a_policy_with_problems_is_not_published(tmp_path: Path) -> None:
     cases = {
         POLICY.replace("expect: none", "expect: deny"): (1, "failed policy.yaml:8"),
         POLICY.replace("deny:", "dney:"): (1, "policy.yaml:5"),
-        POLICY + "fleet: {stages: [nobody]}\n": (2, "no stage `nobody`"),
+        POLICY + "fleet: {stages: [half]}\n": (2, "no stage `half`"),
         POLICY + "fleet: {vaild: 1d}\n": (2, "vaild"),
     }
     for text, (code, told) in cases.items():

@@ -46,7 +46,7 @@ Exit code: 0 published, 1 not published: problems or failed tests,
 def publish_verb(file: str, path: str, as_json: bool) -> int:
     """Check a hooks.yaml, run its tests, sign it, and publish it as the policy of all hosts.
 
-    `fleet:` in the file says for how long it is valid, and through which stages it reaches the hosts.
+    `fleet:` in the file contains how long it is valid, and the stages of its rollout.
     """
     refuse_agents("`billhook fleet publish`", _WHY)
     folder = Path(path)

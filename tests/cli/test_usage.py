@@ -74,6 +74,7 @@ Usage: billhook fleet enrol [OPTIONS] URL CREDS
 Usage: billhook fleet leave [OPTIONS]
 Usage: billhook fleet status [OPTIONS]
 Usage: billhook fleet publish [OPTIONS] FILE
+Usage: billhook fleet rollout [OPTIONS] [next|end]
 Usage: billhook fleet events [OPTIONS]
 Usage: billhook fleet verify [OPTIONS] HOST
 Usage: billhook fleet approvals [OPTIONS] [COMMAND] [ARGS]...

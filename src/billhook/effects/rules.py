@@ -324,7 +324,7 @@ def _kind(tool_name: str) -> str:
 
 
 @functools.lru_cache(maxsize=1024)
-def _command_globs(specifier: str) -> tuple[Glob, ...]:
+def command_globs(specifier: str) -> tuple[Glob, ...]:
     """`git push *` is also `git push` alone; `git push:*` is the same thing."""
     if specifier.endswith(":*"):
         specifier = specifier[:-2] + " *"
@@ -345,7 +345,7 @@ def _shell_strikes(specifier: str, name: str, tool_input: Mapping[str, object], 
 
 
 def _line_strikes(specifier: str, command: str) -> bool:
-    globs = _command_globs(specifier)
+    globs = command_globs(specifier)
     if any(pattern.matches(command.strip()) for pattern in globs):
         return True
     parsed = shell.parse(command)
@@ -378,7 +378,7 @@ _COVERED_STEPS: Final = 12_000
 
 def _shell_covers(specifiers: list[str], name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
     parsed = shell.parse(str(tool_input["command"]), _COVERED_STEPS)
-    globs = [pattern for specifier in specifiers for pattern in _command_globs(specifier)]
+    globs = [pattern for specifier in specifiers for pattern in command_globs(specifier)]
     return parsed.complete and bool(parsed.commands) and all(_covered(command, globs) for command in parsed.commands)
 
 

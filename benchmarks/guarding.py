@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable
 from billhook import Hook, PreToolUse, effects_of
 from billhook.builtins.guard import guard
 from billhook.core.hook import Context
-from billhook.effects.effect import Protected
+from billhook.effects.effect import ProtectedPaths
 from harness import LOOPS, Bar, Case, Goal, Trial
 
 _PLAIN = """
@@ -52,7 +52,7 @@ async def effects() -> AsyncGenerator[Trial, None]:
 async def guarding() -> AsyncGenerator[Trial, None]:
     with tempfile.TemporaryDirectory() as folder:
         _make_repository(folder)
-        judge = _judging(guard(Protected()), folder)
+        judge = _judging(guard(ProtectedPaths()), folder)
         cases: dict[str, Case] = {"the guard, one event": judge, "/bin/true": _starting}
         yield Trial("one event", cases, [Bar("the guard, one event", "/bin/true", 0.25)], LOOPS)
 

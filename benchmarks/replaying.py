@@ -53,7 +53,7 @@ async def replaying() -> AsyncGenerator[Trial, None]:
             yield Trial(f"{count:,} records, {name}", cases, [bar], _PASSES)
 
 
-def _replayed(reader: LogReader, project: str) -> replay.Replayed:
+def _replayed(reader: LogReader, project: str) -> replay.ReplayResult:
     records = (entry.record for entry in reader.forward(RecordFilter(project=project)))
     return replay.replay(records, Judges())
 

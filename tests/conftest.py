@@ -5,6 +5,7 @@ import gc
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from typing import Any
 
@@ -22,6 +23,10 @@ _KEPT = {getattr(signal, "SIGPIPE", 0), getattr(signal, "SIGXFSZ", 0), 32, 33}
 for _number in signal.valid_signals() - _KEPT:
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
+
+# Thousands of tests start Python: without bytecode on disk, each start would compile billhook again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # The developer's own hooks, state and log are neither read nor changed by tests.
 _HOME = tempfile.mkdtemp(prefix="billhook-home-")

@@ -21,7 +21,7 @@ from daemon.running import PROGRAM, Home, home_in
 ADVICE = "Delete only what you made"
 
 
-class Judged(msgspec.Struct, frozen=True):
+class EffectVerdict(msgspec.Struct, frozen=True):
     """Whether a call was allowed, and the text for the caller or the model."""
 
     passed: bool
@@ -45,20 +45,20 @@ def _call(home: Home, command: str) -> dict[str, Any]:
     return home.event(tool_input={"command": command})
 
 
-def _answered(output: str | bytes) -> Judged:
+def _answered(output: str | bytes) -> EffectVerdict:
     """An answer in the words of Claude Code; nothing at all lets the call through."""
     said = json.loads(output or "{}").get("hookSpecificOutput", {})
-    return Judged(said.get("permissionDecision") is None, said.get("permissionDecisionReason", ""))
+    return EffectVerdict(said.get("permissionDecision") is None, said.get("permissionDecisionReason", ""))
 
 
-def engine(home: Home, command: str) -> Judged:
+def engine(home: Home, command: str) -> EffectVerdict:
     """`load().fire(...)`."""
     event = PreToolUse(cwd=str(home.project), tool_name="Bash", tool_input={"command": command})
     verdict = asyncio.run(load().fire(event))
-    return Judged(not verdict.denied, verdict.reason)
+    return EffectVerdict(not verdict.denied, verdict.reason)
 
 
-def session(home: Home, command: str) -> Judged:
+def session(home: Home, command: str) -> EffectVerdict:
     """`Session(load())` around a loop of one's own."""
     ran: list[str] = []
 
@@ -73,52 +73,52 @@ def session(home: Home, command: str) -> Judged:
 
     result = asyncio.run(main())
     assert result.is_error == (not ran)
-    return Judged(ran == [command], str(result.content))
+    return EffectVerdict(ran == [command], str(result.content))
 
 
-def claude_agent_sdk(home: Home, command: str) -> Judged:
+def claude_agent_sdk(home: Home, command: str) -> EffectVerdict:
     """`hooks()`, called as the SDK calls it."""
     callback: Any = hooks()["PreToolUse"][0].hooks[0]
     answer = asyncio.run(callback(_call(home, command), "t1", {"signal": None}))
     return _answered(json.dumps(answer))
 
 
-def framework(name: str) -> Callable[[Home, str], Judged]:
-    def judged(home: Home, command: str) -> Judged:
+def framework(name: str) -> Callable[[Home, str], EffectVerdict]:
+    def judged(home: Home, command: str) -> EffectVerdict:
         seen = DRIVES[name](load(), bash(command))
-        return Judged(seen.ran == [command], str(seen.results[0][0]))
+        return EffectVerdict(seen.ran == [command], str(seen.results[0][0]))
 
     return judged
 
 
-def agent_loop(home: Home, command: str) -> Judged:
+def agent_loop(home: Home, command: str) -> EffectVerdict:
     """`billhook agent`, in the mode without questions."""
     project = Project(home.project.parent / "loop")
     (project.folder / "build").mkdir()
     (result,) = project.run([shell_call(command), DONE]).results
-    return Judged(not result.is_error, str(result.content))
+    return EffectVerdict(not result.is_error, str(result.content))
 
 
-def http(home: Home, command: str) -> Judged:
+def http(home: Home, command: str) -> EffectVerdict:
     """`POST /hook/claude`."""
     with serving(home.project.parent) as server, server.client() as client:
         return _answered(client.post("/hook/claude", json=_call(home, command)).content)
 
 
-def http_fire(home: Home, command: str) -> Judged:
+def http_fire(home: Home, command: str) -> EffectVerdict:
     """`POST /fire`, with a verdict in billhook's own words."""
     with serving(home.project.parent) as server, server.client() as client:
         verdict = client.post("/fire", json=_call(home, command)).json()
-    return Judged(verdict["decision"] != "deny", str(verdict.get("reason")))
+    return EffectVerdict(verdict["decision"] != "deny", str(verdict.get("reason")))
 
 
-def daemon(home: Home, command: str) -> Judged:
+def daemon(home: Home, command: str) -> EffectVerdict:
     """The daemon, over its socket."""
     home.start()
     return _answered(home.ask(_call(home, command)).stdout)
 
 
-def cold(home: Home, command: str) -> Judged:
+def cold(home: Home, command: str) -> EffectVerdict:
     """`billhook hook`, with no daemon running."""
     done = subprocess.run(
         [*PROGRAM, "hook", "--as", "claude"],
@@ -128,7 +128,7 @@ def cold(home: Home, command: str) -> Judged:
     return _answered(done.stdout)
 
 
-WAYS: dict[str, Callable[[Home, str], Judged]] = {
+WAYS: dict[str, Callable[[Home, str], EffectVerdict]] = {
     "engine": engine,
     "session": session,
     "claude_agent_sdk": claude_agent_sdk,
@@ -142,7 +142,7 @@ WAYS: dict[str, Callable[[Home, str], Judged]] = {
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_what_cannot_be_undone_is_denied(way: Callable[[Home, str], Judged], home: Home) -> None:
+def test_what_cannot_be_undone_is_denied(way: Callable[[Home, str], EffectVerdict], home: Home) -> None:
     """The home folder stays, and the model reads what to do instead."""
     judged = way(home, "rm -rf ~")
     assert not judged.passed and ADVICE in judged.told, judged
@@ -150,7 +150,7 @@ def test_what_cannot_be_undone_is_denied(way: Callable[[Home, str], Judged], hom
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_ordinary_work_passes(way: Callable[[Home, str], Judged], home: Home) -> None:
+def test_ordinary_work_passes(way: Callable[[Home, str], EffectVerdict], home: Home) -> None:
     """A folder that a build makes again can go."""
     judged = way(home, "rm -rf build/")
     assert judged.passed and ADVICE not in judged.told, judged

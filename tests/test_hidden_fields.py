@@ -13,11 +13,11 @@ from billhook import Engine, agents
 from billhook.builtins.guard import guard
 from billhook.core.errors import ContradictionError
 from billhook.core.events import PreToolUse
-from billhook.effects.effect import Protected
+from billhook.effects.effect import ProtectedPaths
 from billhook.effects.rules import Rule
 
 GUARDED = ".billhook/hooks.yaml"
-PROTECTED = Protected(files=("/p/.billhook/hooks.yaml",), folders=("/p/.billhook",))
+PROTECTED = ProtectedPaths(files=("/p/.billhook/hooks.yaml",), folders=("/p/.billhook",))
 
 
 def judge(tool: str, given: Any, cwd: str = "/p") -> tuple[str, str]:

@@ -21,7 +21,7 @@ QUIET = {
 }
 
 
-class Ran(msgspec.Struct):
+class CanaryRun(msgspec.Struct):
     """What came of a run of Claude Code."""
 
     folder: Path
@@ -45,7 +45,7 @@ def _words(content: Any) -> str:
 
 def claude(
     folder: Path, hooks: Any, commands: Sequence[str | Call], *, prompt: str = "please do it", can_use_tool: Any = None
-) -> Ran:
+) -> CanaryRun:
     """Run Claude Code in a folder; its model calls Bash with each command, or what is given as a call, and is done."""
     project = folder / "project"
     project.mkdir()
@@ -62,7 +62,7 @@ def claude(
             can_use_tool=can_use_tool,
         )
         reported = asyncio.run(asyncio.wait_for(_result(_streamed(prompt), options), 120))
-        return Ran(project, reported, [request for request in model.asked if request.main])
+        return CanaryRun(project, reported, [request for request in model.asked if request.main])
 
 
 def _bash(command: str) -> Call:

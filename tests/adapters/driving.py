@@ -16,7 +16,7 @@ Step = Sequence[Call] | str
 """The model's output in one turn: tool calls, or text."""
 
 
-class Seen(msgspec.Struct, kw_only=True):
+class KnownValue(msgspec.Struct, kw_only=True):
     """What came of a run."""
 
     ran: list[str]
@@ -62,7 +62,7 @@ class Watched:
         self.engine = hooks if isinstance(hooks, Engine) else Engine(hooks, observers=[note])
 
 
-Drive = Callable[..., Seen]
+Drive = Callable[..., KnownValue]
 
 
 def bash(*commands: str) -> list[Step]:
@@ -84,7 +84,7 @@ def langchain_model(steps: Sequence[Step], told: list[str]) -> Any:
     from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
     from langchain_core.messages import AIMessage
 
-    class Scripted(GenericFakeChatModel):
+    class ScriptedModel(GenericFakeChatModel):
         def bind_tools(self, tools: Any, **options: Any) -> Any:
             return self
 
@@ -100,7 +100,7 @@ def langchain_model(steps: Sequence[Step], told: list[str]) -> Any:
         calls: list[Any] = [{"name": name, "args": given, "id": next(number)} for name, given in step]
         return AIMessage("", tool_calls=calls)
 
-    return Scripted(messages=iter([reported(step) for step in steps]))
+    return ScriptedModel(messages=iter([reported(step) for step in steps]))
 
 
 def langchain_agent(steps: Sequence[Step], told: list[str], tools: Tools, middleware: Any, **options: Any) -> Any:
@@ -119,14 +119,14 @@ def _langchain(
     prompt: str,
     tools: Tools | None,
     **options: Any,
-) -> Seen:
+) -> KnownValue:
     from langchain_core.messages import HumanMessage, ToolMessage
 
     from billhook.adapters.langchain import HookMiddleware
 
     watched, tools, told = Watched(hooks), tools or Tools(), list[str]()
     middleware = HookMiddleware(watched.engine, tell=watched.lines.append, **options)
-    seen = Seen(ran=tools.ran, told=told, events=watched.events, lines=watched.lines)
+    seen = KnownValue(ran=tools.ran, told=told, events=watched.events, lines=watched.lines)
     agent = langchain_agent(steps, told, tools, [middleware])
     try:
         state = invoke(agent, {"messages": [HumanMessage(prompt)]})
@@ -142,14 +142,14 @@ def _langchain(
 
 def langchain(
     hooks: Any, steps: Sequence[Step], *, prompt: str = "hello", tools: Tools | None = None, **options: Any
-) -> Seen:
+) -> KnownValue:
     """`agent.invoke`."""
     return _langchain(hooks, steps, lambda agent, given: agent.invoke(given), prompt, tools, **options)
 
 
 def langchain_async(
     hooks: Any, steps: Sequence[Step], *, prompt: str = "hello", tools: Tools | None = None, **options: Any
-) -> Seen:
+) -> KnownValue:
     """`agent.ainvoke`."""
     return _langchain(hooks, steps, lambda agent, given: asyncio.run(agent.ainvoke(given)), prompt, tools, **options)
 
@@ -181,13 +181,13 @@ def _openai(
     prompt: str,
     tools: Tools | None,
     **options: Any,
-) -> Seen:
+) -> KnownValue:
     from billhook.adapters.openai_agents import Hooked
 
     watched, tools = Watched(hooks), tools or Tools()
     hooked = Hooked(watched.engine, tell=watched.lines.append, **options)
     agent, model = openai_agent(steps, tools)
-    seen = Seen(ran=tools.ran, events=watched.events, lines=watched.lines)
+    seen = KnownValue(ran=tools.ran, events=watched.events, lines=watched.lines)
     try:
         seen.reported = str(run(hooked, agent, prompt))
     except Exception as error:
@@ -201,7 +201,7 @@ def _openai(
 
 def openai_agents(
     hooks: Any, steps: Sequence[Step], *, prompt: str = "hello", tools: Tools | None = None, **options: Any
-) -> Seen:
+) -> KnownValue:
     """`Hooked.run`."""
     run = lambda hooked, agent, prompt: hooked.run_sync(agent, prompt).final_output
     return _openai(hooks, steps, run, prompt, tools, **options)
@@ -209,7 +209,7 @@ def openai_agents(
 
 def openai_runner(
     hooks: Any, steps: Sequence[Step], *, prompt: str = "hello", tools: Tools | None = None, **options: Any
-) -> Seen:
+) -> KnownValue:
     """The SDK's own Runner."""
 
     async def run(hooked: Any, agent: Any, prompt: str) -> Any:
@@ -222,7 +222,7 @@ def openai_runner(
 
 def openai_streamed(
     hooks: Any, steps: Sequence[Step], *, prompt: str = "hello", tools: Tools | None = None, **options: Any
-) -> Seen:
+) -> KnownValue:
     """The SDK's own Runner, with an answer that is streamed."""
 
     async def run(hooked: Any, agent: Any, prompt: str) -> Any:
@@ -274,13 +274,13 @@ def pydantic_agent(steps: Sequence[Step], told: list[str], tools: Tools, **optio
 
 def _pydantic(
     hooks: Any, steps: Sequence[Step], run: Callable[[Any, str], Any], prompt: str, tools: Tools | None, **options: Any
-) -> Seen:
+) -> KnownValue:
     from pydantic_ai.messages import RetryPromptPart, ToolReturnPart
 
     from billhook.adapters.pydantic_ai import HookCapability
 
     watched, tools, told = Watched(hooks), tools or Tools(), list[str]()
-    seen = Seen(ran=tools.ran, told=told, events=watched.events, lines=watched.lines)
+    seen = KnownValue(ran=tools.ran, told=told, events=watched.events, lines=watched.lines)
     capability = HookCapability(watched.engine, tell=watched.lines.append, **options)
     agent = pydantic_agent(steps, told, tools, capabilities=[capability])
     try:
@@ -300,7 +300,7 @@ def _pydantic(
 
 def pydantic_ai(
     hooks: Any, steps: Sequence[Step], *, prompt: str = "hello", tools: Tools | None = None, **options: Any
-) -> Seen:
+) -> KnownValue:
     """`agent.run`."""
 
     async def run(agent: Any, prompt: str) -> Any:
@@ -312,7 +312,7 @@ def pydantic_ai(
 
 def pydantic_streamed(
     hooks: Any, steps: Sequence[Step], *, prompt: str = "hello", tools: Tools | None = None, **options: Any
-) -> Seen:
+) -> KnownValue:
     """`agent.run_stream`."""
 
     async def run(agent: Any, prompt: str) -> Any:

@@ -136,12 +136,12 @@ def test_a_hook_that_hangs(gate: bool) -> None:
 def test_a_crash_of_ours_is_a_failed_callback(caplog: pytest.LogCaptureFixture) -> None:
     """It raises, and the matcher has `on_failure="block"` then."""
 
-    class Broken(Engine):
+    class LogFault(Engine):
         async def fire(self, event: Any, *, deadline: float | None = None) -> Any:
             raise RuntimeError("a bug in the engine")
 
     with pytest.raises(RuntimeError, match="a bug in the engine"):
-        answered(Broken([]), BEFORE)
+        answered(LogFault([]), BEFORE)
     assert "PreToolUse was not checked" in caplog.text
 
 
@@ -296,10 +296,10 @@ def test_nothing_gets_through(tmp_path: Path, how: str) -> None:
             time.sleep(3)  # noqa: ASYNC251 (that is the fault)
         await asyncio.sleep(60)
 
-    class Broken(Engine):
+    class LogFault(Engine):
         async def fire(self, event: Any, *, deadline: float | None = None) -> Any:
             raise RuntimeError("a bug in the engine")
 
-    ran = claude(tmp_path, hooks(Broken([]) if how == "crash of ours" else [gate], timeout=1), ["touch made"])
+    ran = claude(tmp_path, hooks(LogFault([]) if how == "crash of ours" else [gate], timeout=1), ["touch made"])
 
     assert not (ran.folder / "made").exists()

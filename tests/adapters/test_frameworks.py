@@ -228,13 +228,13 @@ def test_a_hook_that_fails_open_is_told(drive: Drive) -> None:
 def test_a_crash_of_ours_lets_nothing_through(drive: Drive) -> None:
     """Whatever breaks inside billhook, the tool does not run and the caller hears of it."""
 
-    class Broken(Engine):
+    class LogFault(Engine):
         async def fire(self, event: Any, *, deadline: float | None = None) -> Any:
             if isinstance(event, Event) and event.hook_event_name == "PreToolUse":
                 raise RuntimeError("a bug in the engine")
             return await super().fire(event, deadline=deadline)
 
-    seen = drive(Broken([]), bash("ls"))
+    seen = drive(LogFault([]), bash("ls"))
 
     assert seen.ran == []
     assert "a bug in the engine" in str(seen.error) or "error occurred" in seen.results[0][0]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from adapters.claude_client import QUIET, Ran, claude
-from adapters.driving import DRIVES, Drive, Seen, Watched, bash
+from adapters.claude_client import QUIET, CanaryRun, claude
+from adapters.driving import DRIVES, Drive, KnownValue, Watched, bash
 from billhook import Engine, Hook, ask, deny, inject, keep_going, on, rewrite, stop
 from billhook.adapters.claude_agent_sdk import hooks
 from clients.script import Call, Script, Step
@@ -53,14 +53,14 @@ def yes(holds: bool) -> str:
     return "yes" if holds else "no"
 
 
-def ending(seen: Seen, reason: str) -> str:
+def ending(seen: KnownValue, reason: str) -> str:
     """How a run ends that a hook has ended."""
     if seen.error is None:
         return "the reason is the answer" if seen.reported == reason else f"it ended with {seen.reported}"
     return f"`{type(seen.error).__name__}`"
 
 
-class Broken(Engine):
+class LogFault(Engine):
     async def fire(self, event: Any, *, deadline: float | None = None) -> Any:
         if getattr(event, "hook_event_name", "") == "PreToolUse":
             raise RuntimeError("a bug in the engine")
@@ -131,7 +131,7 @@ def _failing_gate(drive: Drive) -> str:
 
 
 def _crash(drive: Drive) -> str:
-    return "not run" if drive(Broken([]), bash("ls")).ran == [] else "no"
+    return "not run" if drive(LogFault([]), bash("ls")).ran == [] else "no"
 
 
 MEASURED: dict[str, Callable[[Drive], str]] = {
@@ -177,10 +177,10 @@ def test_the_table_is_whole() -> None:
 # -- the Claude Agent SDK, with its real Claude Code
 
 
-Run = Callable[..., Ran]
+Run = Callable[..., CanaryRun]
 
 
-def _there(ran: Ran, name: str = "made") -> bool:
+def _there(ran: CanaryRun, name: str = "made") -> bool:
     return (ran.folder / name).exists()
 
 
@@ -243,7 +243,7 @@ CLAUDE: dict[str, Callable[[Run], str]] = {
     "a gate that raises or hangs": lambda run: (
         "no" if any(_there(run([gate(how)])) for how in ("raises", "hangs")) else "denied"
     ),
-    "an internal error of billhook": lambda run: "no" if _there(run(Broken([]))) else "not run",
+    "an internal error of billhook": lambda run: "no" if _there(run(LogFault([]))) else "not run",
 }
 
 
@@ -253,7 +253,7 @@ def test_the_column_of_the_claude_agent_sdk(row: str, tmp_path: Path) -> None:
     """The same for what the SDK's own Claude Code does."""
     number = iter(range(9))
 
-    def run(given: Any, *commands: str, **options: Any) -> Ran:
+    def run(given: Any, *commands: str, **options: Any) -> CanaryRun:
         folder = tmp_path / str(next(number))
         folder.mkdir()
         return claude(folder, hooks(given), commands or ["touch made"], **options)

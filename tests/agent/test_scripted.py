@@ -11,7 +11,7 @@ import pytest
 
 from billhook.agent.conversation import Message, Text, ToolUse, assistant, user
 from billhook.agent.models import Completion, ModelError, ModelRequest, ToolSpec, open_model
-from billhook.agent.script import Scripted
+from billhook.agent.script import ScriptedModel
 from billhook.core.errors import UsageError
 from billhook.core.text import install_command
 from billhook.session import ToolResult
@@ -24,11 +24,11 @@ def request(*messages: Message, tools: tuple[ToolSpec, ...] = (BASH,), agent: st
     return ModelRequest("Be brief.", messages or (user("list the files"),), tools, agent)
 
 
-def ask(model: Scripted, wanted: ModelRequest | None = None) -> Message:
+def ask(model: ScriptedModel, wanted: ModelRequest | None = None) -> Message:
     return completion(model, wanted).message
 
 
-def completion(model: Scripted, wanted: ModelRequest | None = None) -> Completion:
+def completion(model: ScriptedModel, wanted: ModelRequest | None = None) -> Completion:
     return asyncio.run(model.complete(wanted or request(), lambda piece: None))
 
 
@@ -71,10 +71,10 @@ FORMS: dict[str, tuple[Any, Message]] = {
 @pytest.mark.parametrize(("turn", "reported"), FORMS.values(), ids=FORMS)
 def test_each_form_of_a_turn(turn: dict[str, Any], reported: Message, tmp_path: Path) -> None:
     """A turn is the same in Python, in JSON and in YAML."""
-    assert ask(Scripted([turn])) == reported
-    assert ask(Scripted.read(script(tmp_path, json.dumps([turn]), "turns.json"))) == reported
-    assert ask(Scripted.read(script(tmp_path, json.dumps({"turns": [turn]}), "mapping.json"))) == reported
-    assert ask(Scripted.read(script(tmp_path, "- " + json.dumps(turn) + "\n"))) == reported
+    assert ask(ScriptedModel([turn])) == reported
+    assert ask(ScriptedModel.read(script(tmp_path, json.dumps([turn]), "turns.json"))) == reported
+    assert ask(ScriptedModel.read(script(tmp_path, json.dumps({"turns": [turn]}), "mapping.json"))) == reported
+    assert ask(ScriptedModel.read(script(tmp_path, "- " + json.dumps(turn) + "\n"))) == reported
 
 
 def test_the_lines_that_people_write(tmp_path: Path) -> None:
@@ -82,27 +82,27 @@ def test_the_lines_that_people_write(tmp_path: Path) -> None:
     text = "- tool: {name: Bash, input: {command: ls}}\n- text: |\n    two\n    lines\n- text: done\n"
     model = open_model(f"scripted:{script(tmp_path, text, 'turns')}", {})
     assert model.name == f"scripted:{tmp_path / 'turns'}"
-    assert isinstance(model, Scripted)
+    assert isinstance(model, ScriptedModel)
     assert ask(model).tool_uses == [ToolUse("toolu_0001", "Bash", {"command": "ls"})]
     assert [ask(model).text, ask(model).text] == ["two\nlines\n", "done"]
 
 
 def test_after_the_last_turn_it_reports_the_end() -> None:
     """A script that is over is never an error."""
-    model = Scripted([{"text": "one"}])
+    model = ScriptedModel([{"text": "one"}])
     assert [ask(model).text for _ in range(4)] == ["one", *["The script has ended."] * 3]
 
 
 def test_every_caller_takes_the_next_turn() -> None:
     """One cursor for all, and a list of its own for an agent that is named."""
-    model = Scripted({"turns": [{"text": "1"}, {"text": "2"}], "agents": {"reviewer": [{"text": "mine"}]}})
+    model = ScriptedModel({"turns": [{"text": "1"}, {"text": "2"}], "agents": {"reviewer": [{"text": "mine"}]}})
     reported = [ask(model, request(agent=agent)).text for agent in ("main", "reviewer", "explorer", "main", "reviewer")]
     assert reported == ["1", "mine", "2", "The script has ended.", "The script has ended."]
 
 
 def test_a_call_without_tools_gets_a_summary_and_takes_no_turn() -> None:
     """The summary is the same each time, and names what was asked and used."""
-    model = Scripted([{"text": "one"}])
+    model = ScriptedModel([{"text": "one"}])
     history = (user("tidy\nup"), assistant("ok", ToolUse("t1", "Bash", {}), ToolUse("t2", "Bash", {})))
     summaries = {ask(model, request(*history, tools=())).text for _ in range(2)}
     assert summaries == {"Summary of 2 messages. The first was: tidy up. Tools used: Bash."}
@@ -111,7 +111,7 @@ def test_a_call_without_tools_gets_a_summary_and_takes_no_turn() -> None:
 
 def test_every_request_is_kept() -> None:
     """What the model was told can be looked at afterwards, refused calls included."""
-    model = Scripted([{"error": "overloaded"}, {"text": "ok"}])
+    model = ScriptedModel([{"error": "overloaded"}, {"text": "ok"}])
     first, second = request(user("a")), request(user("b"), tools=())
     with pytest.raises(ModelError):
         ask(model, first)
@@ -121,7 +121,7 @@ def test_every_request_is_kept() -> None:
 
 def test_ids_are_never_given_twice() -> None:
     """Ids of a resumed conversation are not used again, by any of its agents; neither are those that are given."""
-    model = Scripted([{"tools": [LS, LS]}, {"tool": {"name": "Read", "id": "mine"}}, {"tool": LS}, {"tool": LS}])
+    model = ScriptedModel([{"tools": [LS, LS]}, {"tool": {"name": "Read", "id": "mine"}}, {"tool": LS}, {"tool": LS}])
     before = (user("x"), assistant(ToolUse("toolu_0001", "Bash", {}), ToolUse("mine", "Bash", {})))
     first = ask(model, request(*before, user(ToolResult("toolu_0001", ""), ToolResult("mine", ""))))
     rest = [ask(model, request(agent="explorer")), ask(model), ask(model)]
@@ -144,7 +144,7 @@ def test_ids_are_never_given_twice() -> None:
 )
 def test_an_error_turn_raises(error: Any, kind: str, message: str) -> None:
     """The call fails with the kind and the message of the script, and the next one goes on."""
-    model = Scripted([{"error": error}, {"text": "on"}])
+    model = ScriptedModel([{"error": error}, {"text": "on"}])
     with pytest.raises(ModelError, match=message) as caught:
         ask(model)
     assert caught.value.kind == kind
@@ -154,14 +154,14 @@ def test_an_error_turn_raises(error: Any, kind: str, message: str) -> None:
 def test_text_is_sent_in_pieces() -> None:
     """The pieces are the text, in order."""
     pieces: list[str] = []
-    answer = asyncio.run(Scripted([{"text": "all is well", "tool": "Read"}]).complete(request(), pieces.append))
+    answer = asyncio.run(ScriptedModel([{"text": "all is well", "tool": "Read"}]).complete(request(), pieces.append))
     assert len(pieces) > 1 and "".join(pieces) == "all is well"
     assert answer.message.content[0] == Text("all is well")
 
 
 def test_usage_grows_with_input_and_output() -> None:
     """About a token for four characters."""
-    model = Scripted([{"text": "a"}, {"text": "b" * 4000}])
+    model = ScriptedModel([{"text": "a"}, {"text": "b" * 4000}])
     small, large = completion(model), completion(model, request(user("c" * 8000)))
     assert 10 < small.usage.input_tokens < 200 and 2000 < large.usage.input_tokens < 2200
     assert small.usage.output_tokens < 50 and 1000 < large.usage.output_tokens < 1050
@@ -169,16 +169,16 @@ def test_usage_grows_with_input_and_output() -> None:
 
 def test_text_that_is_no_utf8_is_counted_too() -> None:
     """A lone surrogate in a tool's result does not end the conversation."""
-    assert completion(Scripted([]), request(user("\ud800"))).usage.input_tokens > 0
+    assert completion(ScriptedModel([]), request(user("\ud800"))).usage.input_tokens > 0
 
 
 def test_several_tasks_share_the_cursor() -> None:
     """Asked at once, each gets a turn of its own."""
 
-    async def all_at_once(model: Scripted) -> list[Completion]:
+    async def all_at_once(model: ScriptedModel) -> list[Completion]:
         return await asyncio.gather(*(model.complete(request(), lambda piece: None) for _ in range(20)))
 
-    done = asyncio.run(all_at_once(Scripted([{"tool": LS, "text": str(n)} for n in range(20)])))
+    done = asyncio.run(all_at_once(ScriptedModel([{"tool": LS, "text": str(n)} for n in range(20)])))
     assert sorted(int(one.message.text) for one in done) == list(range(20))
     assert len({one.message.tool_uses[0].id for one in done}) == 20
 
@@ -225,7 +225,7 @@ def test_a_bad_file_is_refused(text: str, place: str, message: str, hint: str, t
     """The error has the file, the JSON path, the problem and a hint."""
     file = script(tmp_path, text)
     with pytest.raises(UsageError) as caught:
-        Scripted.read(file)
+        ScriptedModel.read(file)
     assert caught.value.place.startswith(f"{file}{place}")
     assert message in caught.value.message
     assert caught.value.hint and hint in caught.value.hint
@@ -253,7 +253,7 @@ def test_a_file_that_holds_no_script(content: bytes, message: str, tmp_path: Pat
 def test_a_bad_list_is_refused_as_well() -> None:
     """The JSON path names the turn."""
     with pytest.raises(UsageError, match=r"^\$\[1\]: object contains unknown field `txt`\n\nhint: did you mean `text`"):
-        Scripted([{"text": "a"}, {"txt": "b"}])
+        ScriptedModel([{"text": "a"}, {"txt": "b"}])
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ def test_a_missing_extra_is_named(service: str) -> None:
 def test_a_scripted_model_loads_no_service() -> None:
     """No SDK is imported for a script, or for the names."""
     code = (
-        "import sys, billhook.agent.script as s; s.Scripted([])\n"
+        "import sys, billhook.agent.script as s; s.ScriptedModel([])\n"
         "print([name for name in ('anthropic', 'openai', 'httpx', 'httpx2', 'pydantic') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

@@ -15,13 +15,13 @@ from billhook.agent.conversation import Message, Text, ToolUse, Usage, assistant
 from billhook.agent.models import (
     UNREADABLE,
     Anthropic,
-    BrokeOffError,
     Completion,
     Model,
     ModelError,
     ModelRequest,
     OpenAI,
     ToolSpec,
+    TruncatedReplyError,
     completed,
     open_model,
 )
@@ -282,7 +282,7 @@ def test_it_does_not_ask_for_ever_for_what_breaks_off(service: str) -> None:
 def test_an_answer_that_was_shown_is_not_silently_requested_again(service: str) -> None:
     """If its beginning was shown, the caller has to report it first."""
     with ModelServer(Say(("I start",), fault="error")) as server:
-        with pytest.raises(BrokeOffError, match="too much to do"):
+        with pytest.raises(TruncatedReplyError, match="too much to do"):
             ask(service, server)
         assert len(server.received) == 1
 

@@ -11,7 +11,7 @@ import pytest
 
 from billhook.agent.conversation import Message, Transcript
 from billhook.agent.factory import open_agent
-from billhook.agent.script import Scripted
+from billhook.agent.script import ScriptedModel
 from billhook.agent.ui_events import TurnEnded, VerdictShown
 from billhook.config import load_config
 from billhook.core.events import EVENTS, Block
@@ -60,7 +60,7 @@ SCRIPT = {
 }
 
 
-class Ran:
+class CanaryRun:
     """What happened in a run."""
 
     def __init__(self, folder: Path) -> None:
@@ -82,7 +82,7 @@ class Ran:
         return [Transcript(path, root).read() for path in sorted(root.rglob("*.jsonl")) if "transcripts" in str(path)]
 
 
-def run(folder: Path, event: str, fault: str, on_failure: str) -> Ran:
+def run(folder: Path, event: str, fault: str, on_failure: str) -> CanaryRun:
     """A session in which everything happens once, with one hook that breaks."""
     project = folder / "project"
     (project / ".git").mkdir(parents=True)
@@ -93,11 +93,11 @@ def run(folder: Path, event: str, fault: str, on_failure: str) -> Ran:
     (project / "hooks.yaml").write_text(json.dumps({"hooks": hooks}))
     config = load_config(project, layers=["project"], home=folder / "state", trust="all", builtins=False)
     assert config.problems == ()
-    ran = Ran(folder)
+    ran = CanaryRun(folder)
 
     async def session() -> TurnEnded:
         opened = open_agent(
-            config, Scripted(SCRIPT), cwd=str(project), show=ran.shown.append, setup="init", budget=2_000
+            config, ScriptedModel(SCRIPT), cwd=str(project), show=ran.shown.append, setup="init", budget=2_000
         )
         async with opened as agent:
             return await agent.run("do it all")

@@ -11,8 +11,8 @@ from billhook import Answer, Hook, command
 from billhook.agent.factory import open_agent
 from billhook.agent.loop import AgentLoop
 from billhook.agent.models import Model, ModelRequest
-from billhook.agent.script import Scripted
-from billhook.agent.ui_events import NoticeShown, SessionStarted, Shown, TaskChanged, TurnEnded
+from billhook.agent.script import ScriptedModel
+from billhook.agent.ui_events import NoticeShown, SessionStarted, TaskChanged, TurnEnded, UiEvent
 from billhook.config import Config, load_config
 from billhook.config.trust import approve_entry
 from billhook.core.functions import from_matchers
@@ -46,7 +46,7 @@ class Project:
         for entry in self.config().pending:
             approve_entry(entry, self.root)
 
-    def run(self, turns: Any, *hooks: Hook, prompt: str = "go", **options: Any) -> "Ran":
+    def run(self, turns: Any, *hooks: Hook, prompt: str = "go", **options: Any) -> "CanaryRun":
         """Run one prompt to its end. Without a permission mode nothing is asked, so that hooks alone decide."""
 
         async def drive(agent: AgentLoop) -> TurnEnded:
@@ -54,9 +54,9 @@ class Project:
 
         return self.drive(turns, drive, *hooks, **options)
 
-    def drive(self, turns: Any, drive: Drive, *hooks: Hook, **options: Any) -> "Ran":
+    def drive(self, turns: Any, drive: Drive, *hooks: Hook, **options: Any) -> "CanaryRun":
         """Open an agent and do something with it; `turns` is a script, or a model."""
-        ran = Ran(self, turns if hasattr(turns, "complete") else Scripted(turns))
+        ran = CanaryRun(self, turns if hasattr(turns, "complete") else ScriptedModel(turns))
         options = {"permission_mode": "bypassPermissions", "config": self.config(), **options}
         config = options.pop("config")
 
@@ -81,7 +81,7 @@ class ExpectedError(Exception):
     """What a test raises on purpose."""
 
 
-class Ran:
+class CanaryRun:
     """What happened in one run."""
 
     def __init__(self, project: Project, model: Model) -> None:
@@ -96,7 +96,7 @@ class Ran:
             name="recorder", run=lambda ctx: self.events.append(ctx.event.payload), events=(), priority=-1000
         )
 
-    def show(self, event: Shown) -> None:
+    def show(self, event: UiEvent) -> None:
         self.shown.append(event)
 
     @property

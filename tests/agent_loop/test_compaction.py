@@ -10,7 +10,7 @@ from billhook import Answer, Hook
 from billhook.agent.conversation import user
 from billhook.agent.loop import AgentLoop
 from billhook.agent.models import Completion, ModelError, ModelRequest, TextSink
-from billhook.agent.script import Scripted
+from billhook.agent.script import ScriptedModel
 from billhook.agent.ui_events import Compacted
 
 MUCH = "head -c 8000 /dev/zero | tr '\\0' x"
@@ -113,7 +113,7 @@ def test_a_stop_at_a_compaction(project: Project) -> None:
     assert (ran.ended.how, ran.ended.text, len(ran.requests)) == ("stopped", "too long", 1)
 
 
-class NoSummaries(Scripted):
+class NoSummaries(ScriptedModel):
     """A model that fails to summarise."""
 
     async def complete(self, request: ModelRequest, say: TextSink) -> Completion:

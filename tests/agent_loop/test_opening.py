@@ -11,7 +11,7 @@ from agent_loop.running import DONE, Project, bash, says, shell, started, tool, 
 from billhook import Hook
 from billhook.agent.factory import begin_anew, open_agent
 from billhook.agent.loop import AgentLoop
-from billhook.agent.script import Scripted
+from billhook.agent.script import ScriptedModel
 from billhook.agent.ui_events import SessionStarted, TextDelta, ToolCalled, ToolEnded, TurnEnded, VerdictShown
 from billhook.core.errors import BillhookError, UsageError
 from billhook.engine.progress import HookFinished, HookStarted
@@ -121,7 +121,7 @@ def test_a_folder_that_is_not_there(project: Project) -> None:
     """Nothing starts: no SessionStart without an agent."""
 
     async def main() -> None:
-        async with open_agent(project.config(), Scripted([]), cwd=str(project.folder / "gone"), show=seen.append):
+        async with open_agent(project.config(), ScriptedModel([]), cwd=str(project.folder / "gone"), show=seen.append):
             pass
 
     seen: list[Any] = []
@@ -137,7 +137,7 @@ def test_cancelled_before_it_is_open(project: Project) -> None:
 
     async def main() -> None:
         hooks = [ears, shell("SessionStart", f"sleep {tag}")]
-        opened = open_agent(project.config(), Scripted([]), cwd=str(project.folder), show=heard_not, hooks=hooks)
+        opened = open_agent(project.config(), ScriptedModel([]), cwd=str(project.folder), show=heard_not, hooks=hooks)
         opening = asyncio.ensure_future(opened.__aenter__())
         await started(tag)
         opening.cancel()

@@ -11,7 +11,7 @@ from agent_loop.running import Project
 from billhook import Answer, Context, Engine, Hook, Session, UsageError, deny, stop
 from billhook.agent.conversation import INTERRUPTED, Text, ToolUse, Transcript, assistant, user
 from billhook.agent.models import Completion, ModelRequest, TextSink
-from billhook.agent.script import Scripted
+from billhook.agent.script import ScriptedModel
 from billhook.core.functions import from_matchers
 from billhook.session import ToolResult
 
@@ -78,7 +78,7 @@ def test_a_conversation_without_tools_is_compacted(project: Project) -> None:
     assert "PreCompact" in ran.names and "PostCompact" in ran.names
 
 
-class SaysNothing(Scripted):
+class SaysNothing(ScriptedModel):
     """A model that has no summary to give."""
 
     async def complete(self, request: ModelRequest, say: TextSink) -> Completion:

@@ -13,7 +13,7 @@ from billhook import Hook
 from billhook.agent.conversation import Usage, user
 from billhook.agent.loop import AgentLoop
 from billhook.agent.models import Completion, ModelRequest, TextSink
-from billhook.agent.script import Scripted
+from billhook.agent.script import ScriptedModel
 from billhook.agent.ui_events import TurnEnded
 from billhook.session import ToolResult
 from cli.terminal import gone
@@ -64,7 +64,7 @@ def test_the_usage_includes_all_agents(project: Project) -> None:
     assert ran.ended.usage == counting.usage
 
 
-class _Counting(Scripted):
+class _Counting(ScriptedModel):
     """A script that counts what it gives."""
 
     def __init__(self, script: Any) -> None:

@@ -14,7 +14,7 @@ from billhook.core.client_env import Caller, Serving
 from billhook.core.events import Event
 from billhook.serve.engine_pool import EnginePool
 from billhook.serve.hook_server import HookServer
-from billhook.serve.http.answer import OverHttp, Sent
+from billhook.serve.http.answer import HttpRequest, OverHttp
 
 ROWS = {
     "claude, before a tool": ("claude", {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {}}, True),
@@ -62,7 +62,11 @@ def test_a_call_that_can_not_be_read(kind: str, way: str, guard: str, agent: Age
     agent.hooks(f"guard: {guard}\n")
     with Serving(Caller(agent.env(), str(agent.project))):
         over_http = OverHttp(
-            EnginePool(), Sent(UNREADABLE[kind], "", str(agent.project)), (), dialect="claude", host="http:claude"
+            EnginePool(),
+            HttpRequest(UNREADABLE[kind], "", str(agent.project)),
+            (),
+            dialect="claude",
+            host="http:claude",
         )
         answering = over_http if way == "http" else HookServer(lambda: UNREADABLE[kind], _fault)
         heard = asyncio.run(answering.answer([]))

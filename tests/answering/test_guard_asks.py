@@ -13,7 +13,7 @@ from billhook.core.client_env import Caller, Serving
 from billhook.core.events import PreToolUse
 from billhook.serve.engine_pool import EnginePool
 from billhook.serve.hook_server import HookResponse
-from billhook.serve.http.answer import OverHttp, Sent
+from billhook.serve.http.answer import HttpRequest, OverHttp
 
 COMMAND = "git push --force origin feature"
 RULE = f"add `Bash({COMMAND})` to `permissions: {{allow: [...]}}` in ~/.config/billhook/hooks.yaml"
@@ -46,7 +46,7 @@ def test_as_a_command_hook(name: str, agent: Agent) -> None:
 @pytest.mark.parametrize("name", EVERY)
 def test_over_http(name: str, agent: Agent) -> None:
     with Serving(Caller(agent.env(), str(agent.project))):
-        sent = Sent(json.dumps(call(agent)).encode())
+        sent = HttpRequest(json.dumps(call(agent)).encode())
         heard = asyncio.run(OverHttp(EnginePool(), sent, (), dialect=name, host=f"http:{name}").answer([]))
     check(name, read(name, heard))
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from answering.agents import Agent, reported
-from billhook.store.state import LARGEST_HELD, MOST, FileState, Held
+from billhook.store.state import LARGEST_HELD, MOST, FileState, HeldContext
 
 TELLS = "hooks: {tells: {events: PreToolUse, inject: mind the gap}}"
 
@@ -85,7 +85,7 @@ def test_claude_code_holds_nothing(agent: Agent) -> None:
 
 def test_what_waits_is_bounded(tmp_path: Path) -> None:
     """In number and in size: the oldest go, and their number is told."""
-    held = Held(FileState(tmp_path))
+    held = HeldContext(FileState(tmp_path))
     assert [held.keep("s", str(number)) for number in range(MOST + 2)] == [0] * MOST + [1, 1]
     assert held.take("s") == [str(number) for number in range(2, MOST + 2)]
     assert held.take("s") == []

@@ -10,7 +10,7 @@ from answering.agents import Agent, reported
 from billhook.agent.ui_events import judged
 from billhook.agents import dialect
 from billhook.agents.base import CAPABILITIES
-from billhook.config.declaration import Declared, RunAction
+from billhook.config.declaration import HookDeclaration, RunAction
 from billhook.config.lint.hooks import Host, limits
 from billhook.core.answers import Answer, Outcome, fold
 from billhook.core.events import parse
@@ -63,7 +63,7 @@ def test_claude_code_is_told(agent: Agent) -> None:
 
 @pytest.mark.parametrize("host", CAPABILITIES)
 def test_check_lists_it_where_it_is_lost(host: str) -> None:
-    hook = Declared(name="it", events=("PostToolUse",), action=RunAction("echo '{\"suppressOutput\": true}'"))
+    hook = HookDeclaration(name="it", events=("PostToolUse",), action=RunAction("echo '{\"suppressOutput\": true}'"))
     found = [limit for limit in limits(hook, Host(host, host, lambda event, wanted: wanted)) if "quiet" in limit.wants]
     assert bool(found) == (host not in KNOWS)
     assert all("its `suppressOutput` is lost" in limit.sentence for limit in found)

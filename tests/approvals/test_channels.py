@@ -188,6 +188,19 @@ def test_channels_that_fail_are_reported(home: Home, channel: str, problem: str)
     assert problem in reply.stderr.decode() and b"T0KEN" not in reply.stderr
 
 
+@pytest.mark.parametrize("file", [".env", ".claude/settings.json"])
+def test_a_project_can_not_redirect_questions(home: Home, receiver: Receiver, file: str) -> None:
+    """The agent may have the variable from a file of the project, which must not get questions and their links."""
+    home.file(".env", f"export ADDRESS={receiver.url}\n")
+    home.file(".claude/settings.json", json.dumps({"env": {"ADDRESS": receiver.url}}))
+    (home.project / ({".env", ".claude/settings.json"} - {file}).pop()).unlink()
+    home.own(approvals("1s", channels="[{slack: $ADDRESS}]"))
+    home.start()
+    reply = home.ask(push(home), env=home.env(ADDRESS=receiver.url))
+    assert f"slack: `ADDRESS` is not used: {file} of the project sets it" in reply.stderr.decode()
+    assert not receiver.got
+
+
 @pytest.mark.parametrize("status", [302, 404, 500])
 def test_a_refusal_of_a_server_is_reported(home: Home, status: int) -> None:
     """A redirect is not followed: it would carry the question somewhere else."""

@@ -33,7 +33,7 @@ ACCEPTED = [
     ),
     ("{channels: {webhook: 'https://h', secret: $S}}", ApprovalSettings((Channel("webhook", "https://h", "$S"),))),
     ("{link: 'https://host.example'}", ApprovalSettings(link="https://host.example")),
-    ("false", None),
+    ("false", ApprovalSettings(channels=(), seconds=0)),
 ]
 REFUSED = [
     ("7", "`approvals` must be a mapping"),
@@ -51,7 +51,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "wanted"), ACCEPTED)
-def test_accepted(place: Place, monkeypatch: pytest.MonkeyPatch, text: str, wanted: ApprovalSettings | None) -> None:
+def test_accepted(place: Place, monkeypatch: pytest.MonkeyPatch, text: str, wanted: ApprovalSettings) -> None:
     monkeypatch.setenv("HOME", str(place.home))
     place.own(f"approvals: {text}\n{ASKS}")
     config = load_config(place.project)
@@ -116,11 +116,16 @@ def test_trying_hooks_never_waits(place: Place) -> None:
     assert ended.code == 0, ended
 
 
-def test_install_gives_people_time(place: Place) -> None:
-    """The agent's timeout is longer than the longest wait."""
-    place.own(f"approvals: {{time: 4m}}\n{ASKS}")
+@pytest.mark.parametrize(
+    ("own", "seconds"),
+    [(f"approvals: {{time: 4m}}\n{ASKS}", 240), (QUEUED, 300), (f"approvals: false\n{QUEUED}", 300)],
+)
+def test_install_gives_people_time(place: Place, own: str, seconds: int) -> None:
+    """The agent's timeout is longer than the longest wait, which a hook with `approve: queue` also has."""
+    place.own(own)
     ended = place.alone("install", "claude", "--user")
     assert ended.code == 0, ended
     settings = json.loads((place.home / ".claude" / "settings.json").read_text())
     (entry,) = settings["hooks"]["PreToolUse"]
-    assert entry["hooks"][0]["timeout"] > 240 and "--deadline 24" in entry["hooks"][0]["command"]
+    assert seconds < entry["hooks"][0]["timeout"] < seconds + 10
+    assert f"--deadline {seconds // 10}" in entry["hooks"][0]["command"]

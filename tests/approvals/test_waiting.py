@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from approvals.asking import ASKS, PUSH, QUEUED, approvals, decision, in_terminal, push, reason, waiting
+from approvals.asking import ASKS, PUSH, QUEUED, approvals, decision, in_terminal, push, question, reason, waiting
 from billhook.approvals.queue import Questions
+from billhook.approvals.watching import is_watched, watcher
 from cli.place import Place
 from daemon.running import PROGRAM, Home, Reply, eventually, home_in
 
@@ -41,16 +42,65 @@ def asked(home: Home, *argv: str, allow: bool = True, why: str = "", **fields: A
 # -- which asks wait
 
 
-def test_without_configuration_nothing_waits(home: Home) -> None:
-    """An ask stays an ask, in every mode, and no file is created."""
+def test_nothing_waits_while_no_person_watches(home: Home) -> None:
+    """Without `approvals:`, the agent gets the ask at once; its reason tells how it would wait. No file is created."""
     home.own(ASKS)
     home.start()
-    for mode in ("default", "dontAsk", "bypassPermissions"):
-        assert decision(home.ask(push(home, mode=mode))) == "ask"
-    attended = home.env(CLAUDE_CODE_SESSION_ATTENDED="0")
-    assert decision(home.ask(push(home, mode="default"), env=attended)) == "ask"
-    assert b"this needs a person" in home.ask(push(home), "--as", "codex").stdout.lower()
+    assert reason(home.ask(push(home, mode="default"))) == "push to a remote?"
+    unattended = home.env(CLAUDE_CODE_SESSION_ATTENDED="0")
+    replies = [home.ask(push(home, mode=mode)) for mode in ("dontAsk", "bypassPermissions")]
+    for reply in (*replies, home.ask(push(home, mode="default"), env=unattended)):
+        assert decision(reply) == "ask" and "while `billhook ui` or" in reason(reply)
+    codex = home.ask(push(home), "--as", "codex")
+    assert "This needs a person's approval" in reason(codex) and "while `billhook ui` or" in reason(codex)
     assert not list(home.root.rglob("questions"))
+
+
+@pytest.mark.parametrize("with_daemon", [True, False])
+def test_a_question_waits_while_a_person_watches(home: Home, tmp_path: Path, with_daemon: bool) -> None:
+    """Without `approvals:`, a terminal with `billhook approvals --watch` is enough; when it ends, nothing waits."""
+    home.own(ASKS)
+    if with_daemon:
+        home.start()
+    ask = home.ask if with_daemon else lambda event: Reply(True, stdout=hook(home, event))
+    (tmp_path / "w").mkdir()
+    with ThreadPoolExecutor(1) as people:
+        answers = [("stop]", "y\n"), ("stop]", "n\n"), ("stop]", "\x04")]
+        typing = Place(tmp_path / "w").typing
+        watching = people.submit(typing, "approvals", "--watch", answers=answers, BILLHOOK_HOME=str(home.root))
+        eventually(lambda: is_watched(home.root))
+        assert decision(ask(push(home, mode="default"))) == "ask"
+        assert [decision(ask(push(home))) for _ in range(2)] == ["allow", "deny"]
+        Questions(home.root).ask(question())
+        watching.result()
+    eventually(lambda: not is_watched(home.root))
+    assert decision(ask(push(home, "git push other"))) == "ask"
+
+
+def test_watching_without_answers_does_not_count(home: Home) -> None:
+    """A program that reads the list can't answer, so no question waits for it."""
+    home.own(ASKS)
+    home.start()
+    words = [*PROGRAM, "approvals", "--watch", "--json"]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(words, env=home.env(), cwd=home.project, **pipes) as watching:
+        assert watching.stderr is not None and b"waiting for questions" in watching.stderr.readline()
+        assert decision(home.ask(push(home))) == "ask"
+        watching.terminate()
+
+
+def test_approvals_false_switches_the_queue_off(home: Home) -> None:
+    """Also while a person watches. A hook with `approve: queue` still waits."""
+    home.own(f"approvals: false\n{ASKS}")
+    home.start()
+    watching = watcher(home.root)
+    watching.acquire()
+    assert reason(home.ask(push(home))) == "push to a remote?"
+    home.own(f"approvals: false\n{QUEUED}")
+    with home.call(push(home)) as call:
+        answered(home)
+        assert decision(call.reply()) == "allow"
+    watching.close()
 
 
 def test_a_question_that_the_agent_shows_does_not_wait(home: Home) -> None:
@@ -72,6 +122,17 @@ def test_a_question_that_no_person_sees_waits(home: Home, mode: str) -> None:
     with home.call(push(home, mode=mode), env=env) as call:
         answered(home)
         assert decision(call.reply()) == "allow"
+
+
+@pytest.mark.parametrize("variable", ["HERMES_SINGLE_QUERY_SESSION", "HERMES_CRON_SESSION", "HERMES_YOLO_MODE"])
+def test_hermes_alone_waits(home: Home, variable: str) -> None:
+    """In a chat it asks its person."""
+    home.own(approvals())
+    home.start()
+    assert b'"action":"approve"' in home.ask(push(home, mode="default"), "--as", "hermes").stdout
+    with home.call(push(home, mode="default"), "--as", "hermes", env=home.env(**{variable: "1"})) as call:
+        answered(home, allow=False)
+        assert b"denied by Ann on the page" in call.reply().stdout
 
 
 @pytest.mark.parametrize("agent", ["codex", "gemini", "qwen", "copilot", "opencode"])
@@ -328,6 +389,14 @@ def test_programs_are_refused(home: Home, word: str) -> None:
         "script -qc 'billhook approvals allow K7QF2M' /dev/null",
         "uv run billhook approvals --json allow K7QF2M",
         "python3 -c 'from billhook.approvals.queue import Questions'",
+        "python3 answers.py",
+        "uv run answers.py",
+        "echo y | script -qc 'billhook approvals --watch' /dev/null",
+        "setsid script -qfc 'env -i billhook approvals allow K7QF2M' /dev/null",
+        "expect -c 'spawn billhook approvals allow K7QF2M; interact'",
+        "tmux send-keys -t 0 'billhook approvals allow K7QF2M' Enter",
+        "systemd-run --user --pty billhook approvals allow K7QF2M",
+        "echo 'billhook approvals allow K7QF2M' | at now",
         "echo '{}' > $BILLHOOK_HOME/billhook/questions/questions.json",
         "sed -i s/x/allow/ $BILLHOOK_HOME/billhook/questions/questions.json",
         "python3 -c 'import hmac; k = open(\"billhook/approvals.key\").read()'",
@@ -335,6 +404,7 @@ def test_programs_are_refused(home: Home, word: str) -> None:
 )
 def test_the_guard_denies_answers_of_the_agent(home: Home, command: str) -> None:
     home.own("approvals: true\n")
+    home.file("answers.py", "from billhook.approvals.queue import Questions\n")
     home.start()
     reply = home.ask(push(home, command, mode="bypassPermissions"))
     assert decision(reply) == "deny", reply
@@ -343,7 +413,13 @@ def test_the_guard_denies_answers_of_the_agent(home: Home, command: str) -> None
 
 @pytest.mark.parametrize(
     "command",
-    ["billhook approvals", "billhook approvals --json", "billhook approvals allow --help", "billhook ui --help"],
+    [
+        "billhook approvals",
+        "billhook approvals --json",
+        "billhook approvals --watch --json",
+        "billhook approvals allow --help",
+        "billhook ui --help",
+    ],
 )
 def test_an_agent_may_look(home: Home, command: str) -> None:
     home.own("approvals: true\n")

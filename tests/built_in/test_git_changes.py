@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from billhook.core.events import PreToolUse
-from billhook.effects.effect import Protected
+from billhook.effects.effect import ProtectedPaths
 from built_in.judging import disarms
 
 NAMES = frozenset({".billhook/hooks.yaml", "hooks.yaml", ".claude/settings.json"})
@@ -48,7 +48,7 @@ def judge_call(
     repository: Path, tool: str, given: dict[str, str], cwd: Path | None = None, *, approved: bool = True
 ) -> str:
     files = (str(repository / ".billhook/hooks.yaml"), str(repository / "scripts/guard.sh"))
-    protected = Protected(files, (str(repository / ".billhook"),), (), NAMES, approved=files if approved else ())
+    protected = ProtectedPaths(files, (str(repository / ".billhook"),), (), NAMES, approved=files if approved else ())
     event = PreToolUse(cwd=str(cwd or repository), tool_name=tool, tool_input=given)
     return disarms(event, protected)[0]
 

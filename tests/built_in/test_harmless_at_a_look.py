@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from billhook import PreToolUse
 from billhook.builtins.guard import _TELLERS, Guard, GuardSettings, harmless
 from billhook.core.hook import Context
-from billhook.effects.effect import Protected
+from billhook.effects.effect import ProtectedPaths
 from built_in.judging import disarms
 
-PROTECTED = Protected(
+PROTECTED = ProtectedPaths(
     files=("/p/.claude/settings.json", "/p/.hooks.json"), folders=("/p/.billhook",), state=("/s/billhook",)
 )
 WORDS = [

@@ -11,14 +11,14 @@ from billhook.builtins.disarm import disarm_effect
 from billhook.builtins.guard import GuardSettings, decision_of
 from billhook.core.events import PreToolUse
 from billhook.effects.analysis import analysis_of
-from billhook.effects.effect import Protected
+from billhook.effects.effect import ProtectedPaths
 from built_in.judging import disarms, guards
 from built_in.test_disarm import World, make_world
 
 SITE = "home/.local/share/uv/tools/x/lib/python3.12/site-packages"
 
 
-def installed(world: World) -> Protected:
+def installed(world: World) -> ProtectedPaths:
     """A world in which billhook is installed below the home folder, and another project has approved hooks."""
     base = world.base
     return msgspec.structs.replace(

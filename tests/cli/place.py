@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from billhook.cli.options import MARKS
+from billhook.agents.around import MARKS
 from cli.terminal import PROGRAM, Ended, billhook, environment
 
 

@@ -14,8 +14,8 @@ from agent.model_server import ModelServer, Refuse, Say, use
 from billhook.agent.conversation import Usage
 from billhook.agent.ui_events import MessageShown, TextDelta
 from billhook.agent.ui_events import TurnEnded as HowEnded
+from billhook.agents.around import agent_of
 from billhook.cli.agent.terminal import Screen
-from billhook.cli.options import agent_of
 from cli.chatting import conversation, events, names, transcripts
 from cli.place import Place
 from cli.terminal import PROGRAM, Ended, gone, living

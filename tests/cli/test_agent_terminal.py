@@ -269,7 +269,7 @@ def test_a_task_that_is_not_accepted_goes_back_to_the_model(place: Place) -> Non
 def test_idle_notification(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a while without input an idle_prompt Notification is fired, once."""
     from billhook.agent.factory import open_agent
-    from billhook.agent.script import Scripted
+    from billhook.agent.script import ScriptedModel
     from billhook.cli.agent import Chat
     from billhook.cli.agent.terminal import Interrupts, Screen
     from billhook.config import load_config
@@ -284,7 +284,7 @@ def test_idle_notification(place: Place, monkeypatch: pytest.MonkeyPatch) -> Non
 
     async def main() -> None:
         config = load_config(place.project)
-        async with open_agent(config, Scripted([]), cwd=str(place.project), show=show) as agent:
+        async with open_agent(config, ScriptedModel([]), cwd=str(place.project), show=show) as agent:
             chat = Chat(
                 agent,
                 Terminal(Screen(hooks=0, streams=True), theirs),

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from billhook.agent.factory import open_agent
-from billhook.agent.script import Scripted
+from billhook.agent.script import ScriptedModel
 from billhook.cli.demo import PROMPT, scratch, verb
 from cli.terminal import PROGRAM, Ended, billhook, environment, on_terminal
 
@@ -204,7 +204,7 @@ def test_the_model_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     async def played() -> list[tuple[str, str]]:
         with scratch(keep=True) as made:
             made.approve()
-            model = Scripted.read(made.folder / "turns.yaml")
+            model = ScriptedModel.read(made.folder / "turns.yaml")
             async with open_agent(
                 made.config(), model, cwd=str(made.project), show=lambda event: None, permission_mode="acceptEdits"
             ) as agent:

@@ -404,7 +404,13 @@ def test_all(me: Person) -> None:
             "cursor": ("skipped", "not found: no `cursor-agent` on PATH, no <here>/home/.cursor"),
             "opencode": ("skipped", "not found: no `opencode` on PATH, none of its files in <here>/home/.config"),
             "hermes": ("skipped", "not found: no `hermes` on PATH, no <here>/home/.hermes"),
+            "antigravity": ("skipped", "not found: no `agy` on PATH, none of its files in <here>/home/.gemini"),
+            "devin": ("skipped", "not found: no `devin` on PATH, none of its files in <here>/home/.config"),
             "droid": ("skipped", "not found: no `droid` on PATH, no <here>/home/.factory"),
+            "goose": ("skipped", "not found: no `goose` on PATH, no <here>/home/.agents"),
+            "kiro": ("skipped", "not found: no `kiro-cli` on PATH, no <here>/home/.kiro"),
+            "pi": ("skipped", "not found: no `pi` on PATH, no <here>/home/.pi/agent"),
+            "windsurf": ("skipped", "not found: no `windsurf` on PATH, no <here>/home/.codeium"),
         }
     )
     assert (ended.code, ended.err) == snapshot(
@@ -433,7 +439,12 @@ hint: write `"oops"`
                 "Cursor: not installed in ~/.cursor/hooks.json; nothing was changed",
                 "OpenCode: not installed in ~/.config/opencode/plugins/billhook.js; nothing was changed",
                 "Hermes: not installed in ~/.hermes/config.yaml; nothing was changed",
+                "Antigravity: not installed in ~/.gemini/config/hooks.json; nothing was changed",
+                "Devin: not installed in ~/.config/devin/config.json; nothing was changed",
                 "Factory Droid: not installed in ~/.factory/settings.json; nothing was changed",
+                "Goose: not installed in ~/.agents/plugins/billhook/hooks/hooks.json; nothing was changed",
+                "Kiro: not installed in ~/.kiro/hooks/billhook.json; nothing was changed",
+                "Windsurf: not installed in ~/.codeium/windsurf/hooks.json; nothing was changed",
             ],
         )
     )
@@ -451,7 +462,13 @@ Copilot: skipped, not found: no `copilot` on PATH, no ~/.copilot
 Cursor: skipped, not found: no `cursor-agent` on PATH, no ~/.cursor
 OpenCode: skipped, not found: no `opencode` on PATH, none of its files in ~/.config
 Hermes: skipped, not found: no `hermes` on PATH, no ~/.hermes
+Antigravity: skipped, not found: no `agy` on PATH, no ~/.gemini
+Devin: skipped, not found: no `devin` on PATH, none of its files in ~/.config
 Factory Droid: skipped, not found: no `droid` on PATH, no ~/.factory
+Goose: skipped, not found: no `goose` on PATH, no ~/.agents
+Kiro: skipped, not found: no `kiro-cli` on PATH, no ~/.kiro
+pi: skipped, not found: no `pi` on PATH, no ~/.pi/agent
+Windsurf: skipped, not found: no `windsurf` on PATH, no ~/.codeium
 -- exit 1
 """)
 

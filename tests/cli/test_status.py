@@ -29,7 +29,7 @@ hooks:
 INSTALL = ("install", "claude")
 
 
-class Quiet(Folder):
+class UnusedHook(Folder):
     """A folder on a machine without coding agents, whatever is on the PATH of this one."""
 
     def environment(self, **changes: str | None) -> dict[str, str]:
@@ -42,8 +42,8 @@ class Quiet(Folder):
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Quiet:
-    return Quiet(tmp_path)
+def folder(tmp_path: Path) -> UnusedHook:
+    return UnusedHook(tmp_path)
 
 
 def test_nothing_is_configured(folder: Folder) -> None:
@@ -280,7 +280,7 @@ def test_what_claude_code_runs_itself(folder: Folder, name: str, command: str) -
     )
 
 
-def test_installed(folder: Quiet) -> None:
+def test_installed(folder: UnusedHook) -> None:
     """billhook's entries in the settings of an agent do not count as hooks, in neither file."""
     assert folder.billhook(*INSTALL).code == 0
     assert folder.billhook("install", "claude", "--project").code == 0
@@ -306,7 +306,7 @@ Next
     assert [(one["agent"], one["scope"]) for one in data["agents"]] == [("claude", "user"), ("claude", "project")]
 
 
-def test_installed_beside_other_hooks(folder: Quiet) -> None:
+def test_installed_beside_other_hooks(folder: UnusedHook) -> None:
     """Only the other hooks of that file are counted."""
     other = {"hooks": [{"type": "command", "command": "true"}]}
     folder.write("~/.claude/settings.json", {"hooks": {"PreToolUse": [other], "Stop": [other]}})
@@ -320,7 +320,7 @@ def test_installed_beside_other_hooks(folder: Quiet) -> None:
     assert (file["hooks"], file["run_by_claude"], file["pending"]) == (2, 2, 0)
 
 
-def test_each_step_is_proposed_in_turn(folder: Quiet) -> None:
+def test_each_step_is_proposed_in_turn(folder: UnusedHook) -> None:
     """From an empty folder to events in the log: the first proposal is always the step that is missing."""
     assert folder.proposed()[0] == "billhook init"
     folder.write(".billhook/hooks.yaml", BAD)
@@ -335,14 +335,14 @@ def test_each_step_is_proposed_in_turn(folder: Quiet) -> None:
     assert folder.proposed()[0] == "billhook events"
 
 
-def test_installed_and_no_hooks(folder: Quiet) -> None:
+def test_installed_and_no_hooks(folder: UnusedHook) -> None:
     """The guard works already; `init` adds hooks."""
     assert folder.billhook(*INSTALL).code == 0
     assert "  no hooks are configured here\n" in folder.screen()
     assert folder.proposed()[:2] == ["billhook init", "billhook doctor"]
 
 
-def test_other_agents_that_are_here(folder: Quiet) -> None:
+def test_other_agents_that_are_here(folder: UnusedHook) -> None:
     """The agents of this machine are proposed."""
     folder.script("~/bin/codex")
     folder.script("~/bin/gemini")
@@ -350,14 +350,14 @@ def test_other_agents_that_are_here(folder: Quiet) -> None:
     assert "billhook install codex gemini" in screen and "connect Codex, Gemini CLI" in screen
 
 
-def test_approvals_are_no_events(folder: Quiet) -> None:
+def test_approvals_are_no_events(folder: UnusedHook) -> None:
     """The log holds them, but no agent has called billhook yet."""
     logged(folder, {"event": "Trust"})
     assert "log  " not in folder.screen()
 
 
 @pytest.mark.parametrize("columns", ["60", "80", "120"])
-def test_narrow_terminals(folder: Quiet, columns: str) -> None:
+def test_narrow_terminals(folder: UnusedHook, columns: str) -> None:
     folder.write("~/.config/billhook/hooks.yaml", BAD)
     folder.write("hooks.yaml", GOOD)
     assert folder.billhook("install", "claude", "--project").code == 0
@@ -367,7 +367,7 @@ def test_narrow_terminals(folder: Quiet, columns: str) -> None:
     assert "~/.config/billhook/hooks.yaml 3 hooks, 2 not running" in shown
 
 
-def test_in_the_root_folder(folder: Quiet) -> None:
+def test_in_the_root_folder(folder: UnusedHook) -> None:
     """A folder without a project has the user's hooks only."""
     screen = folder.billhook(cwd=Path("/")).screen
     assert "no hooks are configured here" in screen and screen.endswith("-- exit 0\n")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from billhook.cli.options import MARKS, agent_of
+from billhook.agents.around import MARKS, agent_of
 from billhook.cli.trust import marked, warning
 from cli.place import Place
 from cli.terminal import PROGRAM, Ended
@@ -460,7 +460,7 @@ def test_marks(two: Place, mark: str) -> None:
     """With any variable that agents set, --yes is refused."""
     if mark not in ("CLAUDECODE", "HOOK_EVENT"):
         environ = {**os.environ, mark: "1"}
-        code = "from billhook.cli.options import agent_around; print(agent_around())"
+        code = "from billhook.agents.around import agent_around; print(agent_around())"
         done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
         assert done.stdout.strip()
         return

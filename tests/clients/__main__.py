@@ -11,7 +11,7 @@ from clients import golden, installing, table, waiting
 from clients.agents import AGENTS, find, version
 from clients.case import Case
 from clients.cases import BY_NAME
-from clients.proving import Seen, prove
+from clients.proving import KnownValue, prove
 from clients.running import namespace
 
 
@@ -61,7 +61,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _prove(hosts: Sequence[str], names: Sequence[str] | None) -> int:
-    results: list[Seen] = []
+    results: list[KnownValue] = []
     versions: dict[str, str] = {}
     missing = 0
     for host in hosts:
@@ -86,7 +86,7 @@ def _prove(hosts: Sequence[str], names: Sequence[str] | None) -> int:
     return 1 if wrong else 0
 
 
-def _proved(host: str, binary: Path, cases: Sequence[Case]) -> Iterator[Seen]:
+def _proved(host: str, binary: Path, cases: Sequence[Case]) -> Iterator[KnownValue]:
     for case in cases:
         try:
             seen = prove(host, case, binary)

@@ -62,6 +62,8 @@ class Agent(msgspec.Struct, frozen=True):
     without: frozenset[str] = frozenset()
     packages: tuple[str, ...] = ()
     """Other npm packages that it needs, of the same version."""
+    node: str = ""
+    """The version of Node that it needs, if that is newer than what most machines have: it is installed beside it."""
 
 
 def cache() -> Path:
@@ -186,6 +188,14 @@ def _prepare_opencode(place: Place, url: str, prompt: str) -> Start:
     return Start({f"OPENCODE_DISABLE_{name}": "1" for name in off}, ["run", "--format", "json", prompt])
 
 
+def _prepare_pi(place: Place, url: str, prompt: str) -> Start:
+    provider = {"baseUrl": f"{url}/v1", "api": "openai-completions", "apiKey": "scripted"}
+    models = {"providers": {"scripted": {**provider, "models": [{"id": "scripted"}]}}}
+    _write_json(place.home / ".pi" / "agent" / "models.json", models)
+    environ = {"PI_OFFLINE": "1", "PI_TELEMETRY": "0", "PI_SKIP_VERSION_CHECK": "1"}
+    return Start(environ, ["-p", "--approve", "--provider", "scripted", "--model", "scripted", prompt])
+
+
 def _patch(path: str, *lines: str) -> Call:
     return Call("apply_patch", raw="\n".join(["*** Begin Patch", path, *lines, "*** End Patch"]) + "\n")
 
@@ -272,6 +282,19 @@ _PLAIN: Final[Mapping[str, Agent]] = {
             delegate=Call("task", {**_TASK, "subagent_type": "general"}),
             packages=("@opencode-ai/plugin",),
         ),
+        Agent(
+            "pi",
+            "pi",
+            "@earendil-works/pi-coding-agent",
+            "pi",
+            _prepare_pi,
+            shell=lambda command: Call("bash", {"command": command}),
+            write=lambda path, content: Call("write", {"path": path, "content": content}),
+            edit=lambda path, old, new: Call("edit", {"path": path, "edits": [{"oldText": old, "newText": new}]}),
+            read=lambda path: Call("read", {"path": path}),
+            delegate=Call("bash", {"command": "echo it has no agent for a task"}),
+            node="24",
+        ),
     )
 }
 
@@ -336,12 +359,19 @@ def _bundled_claude(*, installed: bool = False) -> Path | None:
     return next((path for path in found if os.access(path, os.X_OK)), None)
 
 
+def with_own_node(binary: str | Path, path: str) -> str:
+    """PATH with the program's own folder first, which has the version of Node that it needs."""
+    return os.pathsep.join([os.path.dirname(binary), path])
+
+
 def version(agent: Agent, binary: Path) -> str:
     """The version that the program prints."""
     if agent.name == "claude-sdk":
         return importlib.metadata.version("claude-agent-sdk")
+    environ = {**os.environ, "PATH": with_own_node(binary, os.environ.get("PATH", os.defpath))}
+    words = [str(binary), "--version"]
     said = subprocess.run(
-        [str(binary), "--version"], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, check=False
+        words, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, env=environ, check=False
     )
     number = re.search(r"\d+\.\d+\.\d+[\w.-]*", said.stdout + said.stderr)
     return number[0].rstrip(".") if number else "unknown"

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from clients.agents import Agent, Place
-from clients.running import Ran
+from clients.running import CanaryRun
 from clients.script import Script
 
 
@@ -16,7 +16,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     title: str
     promised: Callable[[str], str]
-    seen: Callable[[Ran, Place], str]
+    seen: Callable[[CanaryRun, Place], str]
     calls: Callable[[Agent, Path], Script]
     hooks: str = ""
     """The user's hooks.yaml; no file if it is empty."""

@@ -13,7 +13,7 @@ from clients.agents import Agent, Place
 from clients.case import Case
 from clients.guard_cases import GUARD_CASES
 from clients.recipe_cases import RECIPE_CASES
-from clients.running import Ran
+from clients.running import CanaryRun
 from clients.script import Script, Step
 
 WORDS: Final = "these are the words of the hook"
@@ -34,7 +34,7 @@ def _only_words(agent: Agent, project: Path) -> Script:
     return Script([Step("one thing is done"), Step("another thing is done")])
 
 
-def _tool(ran: Ran, place: Place, words: str = WORDS) -> str:
+def _tool(ran: CanaryRun, place: Place, words: str = WORDS) -> str:
     """Which command was run, whether the model was told, and whether the model was called again."""
     made = [name for name in ("original", "rewritten", "secret.txt") if (place.project / name).exists()]
     run = {(): "not run", ("original",): "run", ("rewritten",): "rewritten run", ("secret.txt",): "written"}
@@ -43,23 +43,23 @@ def _tool(ran: Ran, place: Place, words: str = WORDS) -> str:
     return ", ".join(result + ({0: ["never asked"], 1: ["ended"]}.get(ran.turns, [])))
 
 
-def _rewriting(ran: Ran, place: Place) -> str:
+def _rewriting(ran: CanaryRun, place: Place) -> str:
     """`told` only counts if the call is denied: then the model must read the rewritten command."""
     return _tool(ran, place, "touch rewritten").replace("rewritten run, told", "rewritten run")
 
 
-def _output(ran: Ran, place: Place) -> str:
+def _output(ran: CanaryRun, place: Place) -> str:
     kept = "kept" if ran.model_saw(OUTPUT + "\\n") or ran.model_saw(f'"{OUTPUT}') else "replaced"
     return f"output {kept}, told" if ran.model_saw(WORDS) else f"output {kept}"
 
 
-def _prompt(ran: Ran, place: Place) -> str:
+def _prompt(ran: CanaryRun, place: Place) -> str:
     if not ran.turns:
         return "model not called"
     return "model called, told" if ran.model_saw(WORDS, after=0) else "model called"
 
 
-def _went_on(ran: Ran, place: Place) -> str:
+def _went_on(ran: CanaryRun, place: Place) -> str:
     if ran.turns < 2:
         return "stopped"
     return "continued, told" if ran.model_saw(WORDS) else "continued"

@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from billhook.agents import AGENTS as HOSTS
+from billhook.agents.plugin import Plugin
 from clients.agents import AGENTS, Agent, Place, find, version
 from clients.running import TESTS, Run, run
 from clients.script import Call, Script, Step
@@ -28,7 +29,7 @@ EVENTS: Final[Mapping[str, Sequence[str]]] = {
     "qwen": tuple(HOSTS["claude"].spellings.values()),
     "copilot": tuple(HOSTS["copilot"].spellings.values()),
     "copilot-claude": tuple(HOSTS["claude"].spellings.values()),
-    "opencode": tuple(HOSTS["opencode"].spellings.values()),
+    **{name: tuple(HOSTS[name].spellings.values()) for name in ("opencode", "pi")},
 }
 """`copilot-claude` is Copilot with the hooks of .claude/settings.json. Qwen takes Claude Code's names."""
 
@@ -117,7 +118,7 @@ def _settings(host: str, place: Place) -> dict[str, str]:
     def command(event: str) -> str:
         return shlex.join([sys.executable, str(TESTS / "clients" / "recorder.py"), f"{place.root}/log", event])
 
-    if host == "opencode":
+    if host in HOSTS and isinstance(HOSTS[host].format, Plugin):
         entries = {event: [{"command": command(event), "timeout": 20}] for event in EVENTS[host]}
         return {f"home/{HOSTS[host].user_file}": HOSTS[host].format.write(json.dumps({"hooks": entries}), "")}
     nested = {
@@ -173,13 +174,13 @@ def _marks(host: str, got: list[dict[str, Any]], place: Place) -> Iterator[str]:
 
 def _is_mark(name: str) -> bool:
     return bool(
-        re.match(r"CLAUDE|CODEX|GEMINI|QWEN|COPILOT|OPENCODE|AI_AGENT|AGENT|GITHUB|HOOK|OTEL|PROJECT_DIR", name)
+        re.match(r"CLAUDE|CODEX|GEMINI|QWEN|COPILOT|OPENCODE|PI_|AI_AGENT|AGENT|GITHUB|HOOK|OTEL|PROJECT_DIR", name)
     )
 
 
 _OURS: Final = re.compile(
     r"COPILOT_(?:HOME|AUTO_UPDATE|OFFLINE|ALLOW_ALL|PROVIDER_.*|MODEL)|GEMINI_(?:API_KEY|CLI_HOME)|CODEX_HOME"
-    r"|OPENCODE_DISABLE_.*|OPENCODE_PID"
+    r"|OPENCODE_DISABLE_.*|OPENCODE_PID|PI_(?:OFFLINE|TELEMETRY|SKIP_VERSION_CHECK)"
     r"|CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC|CLAUDE_CODE_MESSAGING_.*|CLAUDE_PID|CODEX_MANAGED_.*"
 )
 

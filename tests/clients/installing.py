@@ -1,6 +1,7 @@
 """Downloads the agents from npm and PyPI into the cache folder: `scripts/clients --install`."""
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ VERSIONS: Final = {
     "copilot": "1.0.102",
     "qwen": "0.15.10",
     "opencode": "1.18.33",
+    "pi": "0.87.1",
 }
 """The versions with which docs/hosts.md was measured. Newer versions of Qwen Code need a newer Node than 20."""
 
@@ -42,6 +44,9 @@ def _from_npm(agent: Agent, wanted: str) -> bool:
     if not (folder / "package.json").exists():
         (folder / "package.json").write_text('{"private": true}\n')
     packages = [f"{name}@{wanted}" for name in (agent.package, *agent.packages)]
+    if agent.node:
+        arch = "arm64" if platform.machine() in ("aarch64", "arm64") else "x64"
+        packages.append(f"node-linux-{arch}@{agent.node}")
     words = ["npm", "install", "--no-audit", "--no-fund", "--loglevel=error", *packages]
     return subprocess.run(words, cwd=folder, stdout=subprocess.DEVNULL, check=False).returncode == 0
 

@@ -14,32 +14,32 @@ from billhook.agents import AGENTS as HOSTS
 from clients.agents import AGENTS, Agent, Place
 from clients.case import Case
 from clients.recording import recorder_files, recorder_path
-from clients.running import TESTS, Ran, Run, run
+from clients.running import TESTS, CanaryRun, Run, run
 
 BILLHOOK: Final = os.path.join(sysconfig.get_path("scripts"), "billhook")
 
 
-class Seen(msgspec.Struct, frozen=True):
+class KnownValue(msgspec.Struct, frozen=True):
     """The promised and the actual result, with the run as evidence."""
 
     host: str
     case: str
     promised: str
     seen: str
-    ran: Ran
+    ran: CanaryRun
 
     @property
     def kept(self) -> bool:
         return self.promised == self.seen
 
 
-def prove(host: str, case: Case, binary: Path, scope: str = "") -> Seen:
+def prove(host: str, case: Case, binary: Path, scope: str = "") -> KnownValue:
     """One run in a temporary folder, with billhook installed; `scope` replaces the agent's usual one."""
     agent = AGENTS[host]
     with tempfile.TemporaryDirectory(prefix="bh-", ignore_cleanup_errors=True) as folder:
         place = Place(Path(folder).resolve())
         ran = run(_run(agent, case, binary, place, scope or agent.scope))
-        return Seen(host, case.name, case.promised(agent.speaks), case.seen(ran, place), ran)
+        return KnownValue(host, case.name, case.promised(agent.speaks), case.seen(ran, place), ran)
 
 
 def _run(agent: Agent, case: Case, binary: Path, place: Place, scope: str) -> Run:

@@ -12,7 +12,7 @@ from billhook.agents.base import can
 from clients.agents import Agent, Place
 from clients.case import Case
 from clients.recording import recorded
-from clients.running import Ran
+from clients.running import CanaryRun
 from clients.script import Call, Script, Step
 
 _TERMINAL: Final = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
@@ -66,7 +66,7 @@ def _appending(agent: Agent, project: Path) -> Sequence[Call]:
     return [agent.shell(f"echo A=1 >> {_PROTECTED}")]
 
 
-def _changed(ran: Ran, place: Place) -> str:
+def _changed(ran: CanaryRun, place: Place) -> str:
     """`told`: the model read the recipe's reason."""
     workflow = (place.project / _WORKFLOW).read_text() != "on: push\n"
     written = workflow or any((place.project / name).exists() for name in (_PROTECTED, _OTHER))
@@ -92,7 +92,7 @@ def _installing(agent: Agent, project: Path) -> Sequence[Call]:
     return [agent.shell("cd src && pip install rich")]
 
 
-def _installed(ran: Ran, place: Place) -> str:
+def _installed(ran: CanaryRun, place: Place) -> str:
     """`told` only counts if the call is denied: then the model must read the right command."""
     run = {(): "not run", ("pip install rich",): "run", ("uv pip install rich",): "rewritten run"}
     result = run.get(tuple(recorded(place)), "both run")
@@ -141,7 +141,7 @@ def _idling(agent: Agent, project: Path) -> Script:
     return Script([Step("finished"), Step("finished again")])
 
 
-def _sent_back(ran: Ran, place: Place) -> str:
+def _sent_back(ran: CanaryRun, place: Place) -> str:
     """How often the agent had to continue: one turn of its model wrote each file, and one ended the work."""
     wrote = [name for name in ("parser.txt", "fixed") if (place.project / name).exists()]
     aside = sum(1 for request in ran.asked if request.main and _ASIDE in str(request.body))

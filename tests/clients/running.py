@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from clients.agents import AGENTS, Place
+from clients.agents import AGENTS, Place, with_own_node
 from clients.script import Script
 from clients.scripted_model import Request, serving
 
@@ -41,7 +41,7 @@ class Run(msgspec.Struct, frozen=True):
     seconds: float = 120
 
 
-class Ran(msgspec.Struct, frozen=True):
+class CanaryRun(msgspec.Struct, frozen=True):
     """The result. `asked`: all requests to the model, in order; `exit`: None if the agent had to be killed."""
 
     exit: int | None
@@ -82,7 +82,7 @@ def namespace() -> Sequence[str] | None:
     return None
 
 
-def run(what: Run) -> Ran:
+def run(what: Run) -> CanaryRun:
     """Runs it in a network namespace if possible, else with proxies that lead nowhere."""
     environ = {**os.environ, "PYTHONPATH": str(TESTS)}
     words = [sys.executable, "-m", "clients.running"]
@@ -91,16 +91,17 @@ def run(what: Run) -> Ran:
     done = subprocess.run(words, input=msgspec.json.encode(what), capture_output=True, env=environ, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr.decode(errors="replace"))
-    return msgspec.json.decode(done.stdout, type=Ran)
+    return msgspec.json.decode(done.stdout, type=CanaryRun)
 
 
-def _run_here(what: Run) -> Ran:
+def _run_here(what: Run) -> CanaryRun:
     place = Place(Path(what.root))
     place.project.mkdir(parents=True, exist_ok=True)
     place.home.mkdir(parents=True, exist_ok=True)
     with serving(what.script) as model:
         start = AGENTS[what.agent].prepare(place, model.url, what.prompt)
         environ = {**plain_environment(place), **start.environ, **what.environ}
+        environ["PATH"] = with_own_node(what.binary, environ["PATH"])
         _set_up(what, place, environ)
         begun = time.monotonic()
         try:
@@ -109,7 +110,7 @@ def _run_here(what: Run) -> Ran:
             took = time.monotonic() - begun
             for words in what.after:
                 subprocess.run(words, cwd=place.project, env=environ, capture_output=True, check=False)
-    return Ran(exited, took, stdout, stderr, model.asked, model.unknown)
+    return CanaryRun(exited, took, stdout, stderr, model.asked, model.unknown)
 
 
 def _set_up(what: Run, place: Place, environ: Mapping[str, str]) -> None:

@@ -7,11 +7,11 @@ from typing import Final
 from billhook.agents.base import can
 from clients.agents import AGENTS
 from clients.cases import BY_NAME, CASES
-from clients.proving import Seen
+from clients.proving import KnownValue
 from clients.running import TESTS
 
 DOCUMENT: Final = TESTS.parent / "docs" / "hosts.md"
-_ORDER: Final = ("claude", "claude-sdk", "codex", "gemini", "qwen", "copilot", "copilot-claude", "opencode")
+_ORDER: Final = ("claude", "claude-sdk", "codex", "gemini", "qwen", "copilot", "copilot-claude", "opencode", "pi")
 TITLES: Final = {name: AGENTS[name].title for name in _ORDER}
 KNOWN: Final[Mapping[tuple[str, str], str]] = {
     ("qwen", "session-context"): "0.15.10 fires no SessionStart without a terminal",
@@ -31,7 +31,7 @@ _FIELDS: Final = {
 }
 
 
-def cell(seen: Seen) -> str:
+def cell(seen: KnownValue) -> str:
     """The result; with what an answer became if the agent can't express it; in bold if a promise was not kept."""
     if not seen.kept:
         known = KNOWN.get((seen.host, seen.case))
@@ -41,12 +41,12 @@ def cell(seen: Seen) -> str:
     return f"{seen.seen} ({rounded})" if rounded else seen.seen
 
 
-def failed(seen: Seen) -> bool:
+def failed(seen: KnownValue) -> bool:
     """Whether a promise was not kept, and this is not a known difference."""
     return not seen.kept and (seen.host, seen.case) not in KNOWN
 
 
-def write(results: Iterable[Seen], versions: Mapping[str, str]) -> None:
+def write(results: Iterable[KnownValue], versions: Mapping[str, str]) -> None:
     """Writes the results into the document, between its marks."""
     text = DOCUMENT.read_text()
     columns = _read(between(text, "cases"))

@@ -16,7 +16,7 @@ from billhook.serve import control
 from cli.place import Place as User
 from clients.agents import AGENTS, Place, find
 from clients.proving import BILLHOOK, installing
-from clients.running import Ran, Run, run
+from clients.running import CanaryRun, Run, run
 from clients.script import Script, Step
 from daemon.running import eventually
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 TESTS = Path(__file__).parents[1]
 
 
-def _run(binary: Path, place: Place) -> Ran:
+def _run(binary: Path, place: Place) -> CanaryRun:
     agent = AGENTS["claude"]
     script = Script([Step(calls=[agent.shell("touch marker # git push origin main")]), Step("all done")])
     hooks = approvals("50s").replace("Bash(git push *)", "Bash(touch *)")

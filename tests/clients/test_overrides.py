@@ -8,7 +8,7 @@ from clients.agents import AGENTS, Place, find
 from clients.case import Case
 from clients.proving import prove
 from clients.recording import recorded
-from clients.running import Ran
+from clients.running import CanaryRun
 from clients.script import Script, Step
 
 pytestmark = pytest.mark.slow
@@ -34,7 +34,7 @@ hooks:
 def _case(command: str) -> Case:
     """`billhook` on the agent's PATH is a recorder, so a call that gets past the guard is seen."""
 
-    def seen(ran: Ran, place: Place) -> str:
+    def seen(ran: CanaryRun, place: Place) -> str:
         told = ran.model_saw("is for the user: they can run it in their own terminal")
         return f"{'run' if command in recorded(place) else 'not run'}{', told' if told else ''}"
 

@@ -16,7 +16,7 @@ from billhook.config import load_config
 from billhook.config.trust import approve_entry
 from billhook.core.events import parse
 from config.clones import SCENARIOS, Clone
-from config.tracer import EVENTS, Seen, Verb, calls_in, traced, tracers, watch
+from config.tracer import EVENTS, KnownValue, Verb, calls_in, traced, tracers, watch
 
 PROGRAM = Path(sys.executable).with_name("billhook")
 TRACERS = tracers()
@@ -90,7 +90,7 @@ def environment(clone: Clone) -> dict[str, str]:
     }
 
 
-def looked_at(clone: Clone, tmp_path: Path, tracer: str) -> Seen:
+def looked_at(clone: Clone, tmp_path: Path, tracer: str) -> KnownValue:
     return watch(VERBS_HERE, standing(clone), environment(clone), tmp_path / f"work-{tracer}", tracer)
 
 
@@ -112,7 +112,7 @@ def fire_all(clone: Clone, **options: Any) -> None:
         engine.fire_sync(parse({**event, "cwd": str(standing(clone))}))
 
 
-def assert_quiet(seen: Seen, clone: Clone, server: Server) -> None:
+def assert_quiet(seen: KnownValue, clone: Clone, server: Server) -> None:
     """Nothing ran, nothing connected, no secret was shown, and every verb worked."""
     assert seen.started == [] and seen.connected == []
     assert not clone.canary.exists() and server.connections == 0

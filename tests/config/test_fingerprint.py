@@ -13,7 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from billhook.config.declaration import Conditions, Declared, Exec, FixedAnswer, NotYet, Python, RunAction, Url
+from billhook.config.declaration import (
+    Conditions,
+    Exec,
+    FixedAnswer,
+    HookDeclaration,
+    Python,
+    RunAction,
+    UnsupportedAction,
+    Url,
+)
 from billhook.config.sources import FileSnapshot
 from billhook.config.trust import approval_of, changes, definition, fingerprint, holds, same_content, unchanged
 from billhook.store.approvals import Approvals
@@ -64,7 +73,7 @@ def edit_what_x_sources(root: Path) -> None:
 CHANGES_OF_X = [edit_x, replace_x, remove_x, link_x, edit_what_x_sources]
 
 
-def declared(root: Path, **more: Any) -> Declared:
+def declared(root: Path, **more: Any) -> HookDeclaration:
     values: dict[str, Any] = {
         "name": "guard",
         "named": True,
@@ -78,7 +87,7 @@ def declared(root: Path, **more: Any) -> Declared:
         "folder": str(root),
         "layer": "project",
     }
-    return Declared(**{**values, **more})
+    return HookDeclaration(**{**values, **more})
 
 
 def write(name: str, text: str) -> Callable[[Path], object]:
@@ -314,7 +323,7 @@ def test_a_time_in_the_future_is_not_waited_for(project: Path) -> None:
         None,
         Url("https://x", (("A", "b"),), ("C",)),
         FixedAnswer("deny", "no"),
-        NotYet("prompt"),
+        UnsupportedAction("prompt"),
         Python("m:f"),
         Exec(("a", "b")),
     ],

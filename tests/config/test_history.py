@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from billhook.config.config import HookRow, rows
-from billhook.config.history import KnownAs, budget_of, facts, last_fired, lint_log, log_of, recent
+from billhook.config.history import NameHistory, budget_of, facts, last_fired, lint_log, log_of, recent
 from billhook.config.trust import record_trust
 from billhook.store.files import StoreError, log_folder
 from config.logged import at, content, said, write
@@ -295,7 +295,7 @@ def fired(project: Project) -> set[str]:
     config = project.load(builtins=True)
     log = log_of(config)
     assert log is not None
-    known = KnownAs(rows(config), project.root)
+    known = NameHistory(rows(config), project.root)
     names = [row.name for row in rows(config) if row.declared is not None]
     return set(last_fired(log, config.project, names, known_as=known).times)
 
@@ -345,12 +345,12 @@ def test_a_hook_that_moved(project: Project) -> None:
 
 def test_hooks_of_one_name_in_one_layer(tmp_path: Path) -> None:
     """Their numbers distinguish them."""
-    names = KnownAs([], tmp_path)
+    names = NameHistory([], tmp_path)
     assert names.under({"hooks": [{"name": "user/a#2", "layer": "user"}, "odd"]}) == {"user/a#2": ""}
 
     today = [HookRow(name=name, what="", kind="", trust="", state="runs", effect="runs", layer="user")
              for name in ("user/a", "user/a#2")]  # fmt: skip
-    known = KnownAs(today, tmp_path)
+    known = NameHistory(today, tmp_path)
     assert known.under(None) == {"user/a": "user/a", "user/a#2": "user/a#2"}
     assert known.under({"hooks": [{"name": "a", "layer": "user"}]}) == {"a": "user/a"}
 

@@ -12,7 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from billhook.config.declaration import LAYERS, Conditions, Declared, Exec, FixedAnswer, Layer, Python, RunAction, Url
+from billhook.config.declaration import (
+    LAYERS,
+    Conditions,
+    Exec,
+    FixedAnswer,
+    HookDeclaration,
+    Layer,
+    Python,
+    RunAction,
+    Url,
+)
 from billhook.config.lint import lint
 from billhook.config.shapes import read_file
 from billhook.core.dialect_traits import MEANINGS
@@ -1004,7 +1014,7 @@ ACTIONS = st.one_of(
 )
 def test_any_values_of_a_hook(data: dict[str, Any]) -> None:
     """No exception, and every finding has its place and a hint."""
-    one = Declared(name="h", file="/nowhere/hooks.yaml", line=3, column=5, folder="/nowhere", **data)
+    one = HookDeclaration(name="h", file="/nowhere/hooks.yaml", line=3, column=5, folder="/nowhere", **data)
     for finding in lint([one, one]):
         assert finding.hint and finding.message and (finding.line, finding.column) == (3, 5)
 
@@ -1034,12 +1044,14 @@ def test_texts_made_to_be_slow(tmp_path: Path, text: str) -> None:
         "events": ("PreToolUse",),
     }
     hooks = [
-        Declared(action=RunAction(text), **place),
-        Declared(action=RunAction("./long.sh"), match=text, conditions=Conditions(rules=(f"Bash({text})",)), **place),
-        Declared(action=Url(f"http://x/?{text}"), **place),
+        HookDeclaration(action=RunAction(text), **place),
+        HookDeclaration(
+            action=RunAction("./long.sh"), match=text, conditions=Conditions(rules=(f"Bash({text})",)), **place
+        ),
+        HookDeclaration(action=Url(f"http://x/?{text}"), **place),
     ]
     began = time.monotonic()
-    lint([*hooks, Declared(action=RunAction(text[:32_000]), **place)])
+    lint([*hooks, HookDeclaration(action=RunAction(text[:32_000]), **place)])
     assert time.monotonic() - began < 30
 
 
@@ -1047,7 +1059,7 @@ def test_many_functions_of_one_module(tmp_path: Path) -> None:
     """Thousands of hooks that name a large module: it is looked at once."""
     script(tmp_path, "policies.py", "def check(event): ...\n" * 11_000, 0o644)
     place: dict[str, Any] = {"file": str(tmp_path / "hooks.yaml"), "folder": str(tmp_path), "layer": "project"}
-    hooks = [Declared(name="h", action=Python(f"policies:f{i}"), line=i, **place) for i in range(3000)]
+    hooks = [HookDeclaration(name="h", action=Python(f"policies:f{i}"), line=i, **place) for i in range(3000)]
     began = time.monotonic()
     assert len(lint(hooks)) == 3000
     assert time.monotonic() - began < 30
@@ -1057,7 +1069,7 @@ def test_many_functions_of_one_module(tmp_path: Path) -> None:
 def test_matchers_made_to_be_slow(sign: str) -> None:
     """As long as a matcher may be, many times."""
     hooks = [
-        Declared(
+        HookDeclaration(
             name="h",
             action=RunAction("true"),
             events=("PreToolUse",),
@@ -1073,7 +1085,7 @@ def test_matchers_made_to_be_slow(sign: str) -> None:
 def test_many_rules(tmp_path: Path) -> None:
     """Thousands of rules that are about the same deed."""
     hooks = [
-        Declared(
+        HookDeclaration(
             name="h",
             action=FixedAnswer("deny", "x"),
             events=("PreToolUse",),

@@ -14,7 +14,7 @@ from billhook.config.history import log_of
 from billhook.core.events import parse
 from billhook.store.files import log_folder
 from billhook.store.log import OutcomeRecord
-from billhook.testing.replay import Past, look_back
+from billhook.testing.replay import PastEvent, look_back
 from config.project import Project
 
 OWN = "~/.config/billhook/hooks.yaml"
@@ -40,7 +40,7 @@ def outcome_of(project: Project, hook: str) -> dict[str, Any]:
     return dict(found)
 
 
-def told(project: Project) -> Past:
+def told(project: Project) -> PastEvent:
     """The newest record, as it is explained today."""
     config = project.load(builtins=True)
     log = log_of(config)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from billhook.config.declaration import Action, Exec, FixedAnswer, NotYet, Python, RunAction, Url
+from billhook.config.declaration import Action, Exec, FixedAnswer, Python, RunAction, UnsupportedAction, Url
 from billhook.config.referenced_files import named as look_for
 from billhook.config.sources import FileSnapshot
 
@@ -214,7 +214,7 @@ def test_argument_lists(project: Path, argv: tuple[str, ...], files: list[str]) 
 
 
 @pytest.mark.parametrize(
-    "action", [None, Url("https://x/x.sh"), FixedAnswer("deny", "./x.sh"), NotYet("prompt")], ids=repr
+    "action", [None, Url("https://x/x.sh"), FixedAnswer("deny", "./x.sh"), UnsupportedAction("prompt")], ids=repr
 )
 def test_actions_without_files(project: Path, action: Action | None) -> None:
     """Actions without a program name no files."""

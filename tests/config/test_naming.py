@@ -4,12 +4,12 @@ import pytest
 
 from billhook.config.declaration import (
     Action,
-    Declared,
     Exec,
     FixedAnswer,
-    NotYet,
+    HookDeclaration,
     Python,
     RunAction,
+    UnsupportedAction,
     Url,
     checked_name,
     free_name,
@@ -49,7 +49,7 @@ NAMES: dict[str, tuple[Action | None, str]] = {
     "an address": (Url("https://user@hooks.example.com:8443/x"), "hooks.example.com"),
     "an invalid address": (Url("https://["), "http"),
     "an answer": (FixedAnswer("deny", "no"), "deny"),
-    "not supported yet": (NotYet("prompt"), "prompt"),
+    "not supported yet": (UnsupportedAction("prompt"), "prompt"),
     "nothing": (None, "hook"),
 }
 
@@ -87,4 +87,4 @@ SECRETS = {
 @pytest.mark.parametrize("url", SECRETS)
 def test_an_address_is_shown_without_secrets(url: str) -> None:
     """A password or a token in a URL is not shown on screens or in logs."""
-    assert Declared(name="x", action=Url(url)).does == SECRETS[url]
+    assert HookDeclaration(name="x", action=Url(url)).does == SECRETS[url]

@@ -4,7 +4,16 @@ from typing import Any
 
 import pytest
 
-from billhook.config.declaration import Conditions, Declared, Exec, FixedAnswer, NotYet, Python, RunAction, Url
+from billhook.config.declaration import (
+    Conditions,
+    Exec,
+    FixedAnswer,
+    HookDeclaration,
+    Python,
+    RunAction,
+    UnsupportedAction,
+    Url,
+)
 from billhook.config.shapes import read_file
 from billhook.config.sources import FileRead
 from config.project import Project
@@ -105,11 +114,11 @@ def test_nested_groups(project: Project) -> None:
     assert guard.action == RunAction("./guard.sh") and guard.dialect == "claude" and guard.line == 8
     assert program.action == Exec(("guard", "--dir", "${CLAUDE_PROJECT_DIR}")) and program.background
     assert http.action == Url("https://example.com/h", (("X-Key", "$KEY"),), ("KEY",))
-    assert prompt.action == NotYet("prompt") and prompt.match == "Bash"
+    assert prompt.action == UnsupportedAction("prompt") and prompt.match == "Bash"
     assert [(one.code, one.line) for one in file.findings] == [("BH207", 12)]
 
 
-def native(project: Project, body: str) -> Declared:
+def native(project: Project, body: str) -> HookDeclaration:
     text = "hooks:\n  it:\n" + "".join(f"    {line}\n" for line in body.strip().splitlines())
     (hook,) = read(project, ".billhook/hooks.yaml", text).entries
     return hook

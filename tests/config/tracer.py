@@ -33,7 +33,7 @@ class Screen(NamedTuple):
     err: str
 
 
-class Seen(NamedTuple):
+class KnownValue(NamedTuple):
     """What the tracer saw, and what the verbs printed."""
 
     started: list[str]
@@ -47,7 +47,7 @@ def tracers() -> list[str]:
     return ["strace", "audit"] if _strace_works() else ["audit"]
 
 
-def watch(verbs: Sequence[Verb], folder: Path, env: Mapping[str, str], work: Path, tracer: str) -> Seen:
+def watch(verbs: Sequence[Verb], folder: Path, env: Mapping[str, str], work: Path, tracer: str) -> KnownValue:
     """Run verbs in a folder, and return what happened. `work` is a temporary folder."""
     work.mkdir(parents=True)
     log = work / "log"
@@ -58,7 +58,7 @@ def watch(verbs: Sequence[Verb], folder: Path, env: Mapping[str, str], work: Pat
     done = traced(argv, folder, env, log) if tracer == "strace" else _run(argv, folder, env)
     assert done.returncode == 0, done.stderr.decode()
     started, connected = _calls(log) if tracer == "strace" else _events(log)
-    return Seen(started[1:] if tracer == "strace" else started, connected, _screens(verbs, work))
+    return KnownValue(started[1:] if tracer == "strace" else started, connected, _screens(verbs, work))
 
 
 def traced(argv: Sequence[str], folder: Path, env: Mapping[str, str], log: Path) -> subprocess.CompletedProcess[bytes]:

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from billhook.serve.http.access import Door
+from billhook.serve.http.access import AccessCheck
 from daemon.http_serving import Serving, heard, serving
 
 pytestmark = pytest.mark.slow
@@ -184,7 +184,7 @@ def test_an_exposed_server_is_asked_by_its_address(host: str, expected: int) -> 
 
     headers = [(b"host", host.encode()), (b"authorization", b"Bearer secret")]
     scope = {"type": "http", "method": "GET", "path": "/fire", "headers": headers, "client": None}
-    asyncio.run(Door(app, b"secret", host="0.0.0.0", port=8123, exposed=True)(scope, receive, send))
+    asyncio.run(AccessCheck(app, b"secret", host="0.0.0.0", port=8123, exposed=True)(scope, receive, send))
 
     assert sent[0]["status"] == expected
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from billhook.agents import AGENTS, dialect
 from billhook.agents.base import can
-from billhook.agents.child import Written
+from billhook.agents.child import ExitResult
 from billhook.core.answers import Answer, Decision, allow, ask, deny, inject, notify, rewrite, stop
 from billhook.core.events import Event
 from dialects.clients_as_measured import CLIENTS, Effect
@@ -59,7 +59,7 @@ def event_of(client: str) -> Event:
     return dialect(CLIENTS[client][0]).read_call(json.dumps(SENT[client]).encode(), {})
 
 
-def told(client: str, answer: Answer) -> tuple[Effect, Written]:
+def told(client: str, answer: Answer) -> tuple[Effect, ExitResult]:
     name, obeys = CLIENTS[client]
     written = dialect(name).write_exit(event_of(client), answer)
     return obeys(written.exit), written

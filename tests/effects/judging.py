@@ -11,7 +11,7 @@ from billhook import Engine, PreToolUse
 from billhook.builtins.guard import GuardSettings, guard
 from billhook.effects import gitstate
 from billhook.effects.analysis import effects_of
-from billhook.effects.effect import Protected
+from billhook.effects.effect import ProtectedPaths
 
 # A busy machine must not change a decision: the look at the repository takes the time that it needs.
 _defaults = gitstate.uncommitted.__kwdefaults__
@@ -32,7 +32,7 @@ class Judgement(msgspec.Struct, frozen=True):
 
 
 def engine(preset: str = "standard") -> Engine:
-    return Engine([guard(Protected(), GuardSettings(preset))])
+    return Engine([guard(ProtectedPaths(), GuardSettings(preset))])
 
 
 def judge(judging: Engine, cwd: str, tool: str, given: Mapping[str, Any]) -> Judgement:

@@ -6,7 +6,7 @@ from pathlib import Path
 from billhook.agents import AGENTS
 from billhook.agents.base import Scope
 from billhook.cli.install.entries import EntryOptions, IfMissing
-from billhook.cli.install.plan import InstallChange, Needs, Target, carry_out, plan_install, plan_uninstall
+from billhook.cli.install.plan import InstallChange, RequiredEvents, Target, carry_out, plan_install, plan_uninstall
 
 
 class Home:
@@ -41,7 +41,7 @@ class Home:
         target = self.target(host, scope)
         options = EntryOptions(scope=scope, if_missing=if_missing)
         wanted = target.host.events if events is None else events
-        needs = Needs(target).seconds if adopt or target.moved else {}
+        needs = RequiredEvents(target).seconds if adopt or target.moved else {}
         change = plan_install(target, wanted, options, adopt=adopt, seconds=needs)
         carry_out(change)
         return change

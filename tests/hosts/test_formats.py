@@ -10,6 +10,7 @@ import yaml
 
 from billhook.agents import AGENTS
 from billhook.agents.base import with_shell, without_shell
+from billhook.agents.plugin import Plugin
 from billhook.core.errors import BillhookError, UsageError
 from hosts.installed import Home
 
@@ -86,6 +87,7 @@ def test_the_plugin_is_written_again_when_it_was_changed(home: Home) -> None:
     file = home.file("opencode")
     written = file.read_text()
     file.write_text(written.replace("throw new Error", "console.log"))
+    assert file.read_text() != written
     assert home.install("opencode").state == "updated"
     assert file.read_text() == written
 
@@ -97,13 +99,24 @@ def test_a_plugin_of_another_author_is_not_changed(home: Home) -> None:
     assert file.read_text() == "export const Mine = async () => ({})\n"
 
 
-DRIVE = """\
-const plugin = await import(process.argv[2])
+DRIVES = {
+    "opencode": """\
 const hooks = await Object.values(plugin)[0]({ directory: process.cwd() })
 const output = { args: { command: "ls", description: "d" } }
 await hooks["tool.execute.before"]({ tool: "bash", sessionID: "s", callID: "c" }, output)
 console.log(JSON.stringify(output.args))
-"""
+""",
+    "pi": """\
+const handlers = {}
+plugin.default({ on: (name, handler) => (handlers[name] = handler) })
+const ctx = { cwd: process.cwd(), hasUI: false, sessionManager: { getSessionId: () => "s" } }
+const event = { toolName: "bash", toolCallId: "c", input: { command: "ls", description: "d" } }
+const answer = await handlers.tool_call(event, ctx)
+if (answer?.block) throw new Error(answer.reason)
+console.log(JSON.stringify(event.input))
+""",
+}
+"""By agent: calls the plugin as the agent does, with one shell command, and prints the input that it would run."""
 ANSWERS = {
     "nothing": ("exit 0", '{"command":"ls","description":"d"}', ""),
     "a rewrite": (
@@ -111,24 +124,43 @@ ANSWERS = {
         '{"command":"id"}',
         "",
     ),
+    "a deny": ('cat >/dev/null; echo \'{"decision": "block", "reason": "not now"}\'', "", "not now"),
     "exit code 2": ("echo not here >&2; exit 2", "", "not here"),
     "a crash": ("echo broken >&2; exit 1", "", "broken"),
     "no JSON": ("echo hello", "", "billhook failed"),
+    "null": ("echo null", "", "billhook failed"),
     "too late": ("sleep 30", "", "no answer within 1 seconds"),
     "no such program": ("exec /nowhere/billhook-hook", "", "not found"),
 }
+PLUGINS = [name for name, agent in AGENTS.items() if isinstance(agent.format, Plugin)]
+
+
+def plugin_with(agent: str, folder: Path, command: str) -> Path:
+    """The agent's plugin with one entry before a tool."""
+    entry = {"command": command, "timeout": 1 if "sleep" in command else 20, "failClosed": True}
+    settings = json.dumps({"hooks": {AGENTS[agent].event_names["PreToolUse"]: [entry]}})
+    file = folder / "billhook.mjs"
+    file.write_text(AGENTS[agent].format.write(settings, ""))
+    return file
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+@pytest.mark.parametrize("agent", PLUGINS)
 @pytest.mark.parametrize(("command", "args", "error"), ANSWERS.values(), ids=ANSWERS)
-def test_the_plugin_runs_the_entry_and_fails_closed(tmp_path: Path, command: str, args: str, error: str) -> None:
-    entry = {"command": command, "timeout": 1 if "sleep" in command else 20, "failClosed": True}
-    settings = json.dumps({"hooks": {"tool.execute.before": [entry]}})
-    plugin, drive = tmp_path / "billhook.mjs", tmp_path / "drive.mjs"
-    plugin.write_text(AGENTS["opencode"].format.write(settings, ""))
-    drive.write_text(DRIVE)
-    ran = subprocess.run(
-        ["node", str(drive), str(plugin)], capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False
-    )
+def test_a_plugin_runs_the_entry_and_fails_closed(
+    tmp_path: Path, agent: str, command: str, args: str, error: str
+) -> None:
+    drive = tmp_path / "drive.mjs"
+    drive.write_text(f"const plugin = await import(process.argv[2])\n{DRIVES[agent]}")
+    words = ["node", str(drive), str(plugin_with(agent, tmp_path, command))]
+    ran = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False)
     assert ran.stdout.strip() == args, ran.stderr
     assert error in ran.stderr and (ran.returncode == 0) == bool(args)
+
+
+@pytest.mark.parametrize("agent", PLUGINS)
+def test_a_plugin_is_short_enough_to_read(tmp_path: Path, agent: str) -> None:
+    """A reader checks it before it runs inside the agent: the program has at most 60 lines beside the entries."""
+    text = plugin_with(agent, tmp_path, "exit 0").read_text()
+    assert len(AGENTS[agent].format.read(text).splitlines()) == 3
+    assert len(text.splitlines()) - 3 <= 60

@@ -8,14 +8,14 @@ import pytest
 from cli.terminal import PROGRAM
 from clients.agents import AGENTS, Place, find
 from clients.cases import BY_NAME
-from clients.running import Ran, Run, run
+from clients.running import CanaryRun, Run, run
 
 pytestmark = pytest.mark.slow
 NAMES = ("claude", "codex", "gemini", "qwen", "copilot")
 REMEDY = "uv tool install ."
 
 
-def ran(name: str, folder: Path, *options: str) -> tuple[Ran, bool]:
+def ran(name: str, folder: Path, *options: str) -> tuple[CanaryRun, bool]:
     """One run where no billhook is on PATH, and whether the tool was used."""
     agent, place = AGENTS[name], Place(folder)
     binary = find(agent)

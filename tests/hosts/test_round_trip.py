@@ -103,7 +103,7 @@ def test_no_file(home: Home) -> None:
         scope: Scope = "project" if about.project_file else "user"
         home.install(host, scope)
         made = home.file(host, scope)
-        assert set(plain(about.format.read(made.read_text()).encode())) == {"hooks", *about.head}
+        assert set(plain(about.format.read(made.read_text()).encode())) == {about.hooks_key, *about.head}
         if host == "codex":
             (made.parent / "mine").touch()
         home.uninstall(host, scope)

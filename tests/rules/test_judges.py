@@ -16,7 +16,7 @@ from billhook.core.events import parse
 from billhook.core.functions import on
 from billhook.store.log import Record
 from billhook.testing import replay
-from billhook.testing.replay import Judges, Replayed
+from billhook.testing.replay import Judges, ReplayResult
 from config.logged import content, said, write
 from config.project import Project
 
@@ -39,15 +39,15 @@ def records(project: Project) -> Iterator[Record]:
     return (entry.record for entry in log.forward())
 
 
-def replayed(project: Project, **options: Any) -> Replayed:
+def replayed(project: Project, **options: Any) -> ReplayResult:
     return replay.replay(records(project), Judges(**options))
 
 
-def changes(found: Replayed) -> dict[str, dict[tuple[str, str], int]]:
+def changes(found: ReplayResult) -> dict[str, dict[tuple[str, str], int]]:
     return {hook: dict(group.changes) for hook, group in found.hooks.items()}
 
 
-def reasons(found: Replayed) -> dict[str, int]:
+def reasons(found: ReplayResult) -> dict[str, int]:
     return {why: group.count for why, group in found.unknowns.items()}
 
 

@@ -11,7 +11,7 @@ from billhook.config.config import kept
 from billhook.config.history import log_of
 from billhook.core.events import EVENTS
 from billhook.store.log import Record
-from billhook.testing.replay import Judges, Past, decided_by, event_of, look_back
+from billhook.testing.replay import Judges, PastEvent, decided_by, event_of, look_back
 from config.logged import content, said, write
 from config.project import Project
 
@@ -37,13 +37,13 @@ def newest(project: Project) -> Record:
     return next(log.backward()).record
 
 
-def told(project: Project, record: Record | None = None, *, forget: bool = False) -> Past:
+def told(project: Project, record: Record | None = None, *, forget: bool = False) -> PastEvent:
     """The newest record, or another one, as it is explained today."""
     record = record or newest(project)
     return look_back(record, None if forget else kept(project.root, record.config))
 
 
-def standings(past: Past) -> dict[str, tuple[str, str]]:
+def standings(past: PastEvent) -> dict[str, tuple[str, str]]:
     """The state of the hooks that are not built in, and why."""
     built_in = {"metrics", "turn-tracker", "event-logger"}
     rows: dict[str, tuple[str, str]] = {

@@ -4,6 +4,7 @@ import asyncio
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -367,3 +368,44 @@ def test_a_call_that_waits_for_a_spare_blocks_no_other(tmp_path: Path) -> None:
         return count
 
     assert asyncio.run(turns()) > 20
+
+
+def test_the_next_hook_finds_the_files_of_the_last_one_closed(tmp_path: Path) -> None:
+    """A fork reports its end before the kernel has freed its memory: its locks must be gone by then."""
+    text = "import fcntl\nkeep = open('lock', 'w')\nfcntl.flock(keep, fcntl.LOCK_EX | fcntl.LOCK_NB)\nprint('locked')"
+    hook = Hook(tmp_path, text)
+    for _ in range(20):
+        assert hook.run().stdout == b"locked\n"
+
+
+def test_only_the_script_reports_its_end(tmp_path: Path) -> None:
+    hook = Hook(tmp_path, "import os, sys\nif not os.fork(): sys.exit(7)\nos.wait()\nsys.exit(3)")
+    child = hook.start()
+    assert isinstance(child, warm.WarmChild)
+    ended = asyncio.run(child.wait(30))
+    assert ended is not None
+    assert ended.code == 3
+
+
+def test_what_other_processes_send_is_no_end(tmp_path: Path) -> None:
+    hook = Hook(tmp_path, "import time\ntime.sleep(0.3)\nprint('done')")
+    child = hook.start()
+    assert isinstance(child, warm.WarmChild)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        for noise in (b"x", b"", b"x" * 9):
+            other.sendto(noise, child._report.address[0])
+    ended = asyncio.run(child.wait(30))
+    assert ended is not None
+    assert (ended.code, ended.stdout) == (0, b"done\n")
+
+
+def test_what_a_script_leaves_in_its_group_ends(tmp_path: Path) -> None:
+    text = "import subprocess\nprint(subprocess.Popen(['sleep', '60'], stdout=-3, stderr=-3).pid)\nprint = None"
+    hook = Hook(tmp_path, text)
+    pid = int(hook.run().stdout)
+
+    def is_gone() -> bool:
+        warm.PARENTS.collect_ended()
+        return not os.path.exists(f"/proc/{pid}")
+
+    until(is_gone)

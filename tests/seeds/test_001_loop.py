@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from agent_loop.running import DONE, Project, Ran, bash, callbacks, shell, specific, tool, unique
+from agent_loop.running import DONE, CanaryRun, Project, bash, callbacks, shell, specific, tool, unique
 from billhook import Hook
 from billhook.agent.conversation import user
 from billhook.agent.loop import AgentLoop
@@ -38,7 +38,7 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path)
 
 
-def whole(project: Project, *hooks: Hook) -> Ran:
+def whole(project: Project, *hooks: Hook) -> CanaryRun:
     return project.run(WHOLE, *hooks, permission_mode="default", ask=lambda question: True, setup="init", budget=3000)
 
 
@@ -125,7 +125,7 @@ def test_commands_get_every_field(project: Project) -> None:
 # -- Output types ---------------------------------------------------------------------------------------------------
 
 
-class Seen(NamedTuple):
+class KnownValue(NamedTuple):
     """What came of `touch made`, in a run with one hook: the result, what the model was told, how the run ended."""
 
     made: bool
@@ -134,7 +134,7 @@ class Seen(NamedTuple):
     how: str
 
 
-RAN = Seen(True, "(no output)", "", "done")
+RAN = KnownValue(True, "(no output)", "", "done")
 
 
 @pytest.mark.parametrize(
@@ -144,24 +144,30 @@ RAN = Seen(True, "(no output)", "", "done")
         pytest.param("PreToolUse", None, RAN, id="nil"),
         pytest.param("PreToolUse", {"continue": True}, RAN, id="Continue: true"),
         pytest.param(
-            "PostToolUse", {"continue": False, "stopReason": "enough"}, Seen(True, "", "", "stopped"), id="StopReason"
+            "PostToolUse",
+            {"continue": False, "stopReason": "enough"},
+            KnownValue(True, "", "", "stopped"),
+            id="StopReason",
         ),
         pytest.param("PreToolUse", {"suppressOutput": True}, RAN, id="SuppressOutput"),
         pytest.param("PreToolUse", {"decision": "approve"}, RAN, id='Decision: "approve"'),
         pytest.param(
-            "PreToolUse", {"decision": "block", "reason": "no"}, Seen(False, "no", "", "done"), id='Decision: "block"'
+            "PreToolUse",
+            {"decision": "block", "reason": "no"},
+            KnownValue(False, "no", "", "done"),
+            id='Decision: "block"',
         ),
         pytest.param("PreToolUse", {"systemMessage": "hear"}, RAN._replace(told="hear"), id="SystemMessage"),
         pytest.param(
             "PreToolUse",
             specific("PreToolUse", permissionDecision="deny", permissionDecisionReason="never"),
-            Seen(False, "never", "", "done"),
+            KnownValue(False, "never", "", "done"),
             id="PermissionDecision, PermissionDecisionReason",
         ),
         pytest.param(
             "PreToolUse",
             specific("PreToolUse", updatedInput={"command": "echo instead"}),
-            Seen(False, "instead", "", "done"),
+            KnownValue(False, "instead", "", "done"),
             id="UpdatedInput",
         ),
         pytest.param(
@@ -187,12 +193,12 @@ RAN = Seen(True, "(no output)", "", "done")
         pytest.param("PreToolUse", {"decision": "blok"}, RAN, id="an output that breaks its struct"),
     ],
 )
-def test_output_types(event: str, output: Any, seen: Seen, project: Project) -> None:
+def test_output_types(event: str, output: Any, seen: KnownValue, project: Project) -> None:
     """`Output types`: each field of a sync output does its work in the loop, and an async one holds nothing up."""
     ran = project.run([bash("touch made"), DONE], *callbacks(**{event: [{"hooks": [always(output)]}]}))
     result = ran.results[0].content if ran.results else ""
     made = (project.folder / "made").exists()
-    assert Seen(made, result, ran.added[-1] if len(ran.added) > 1 else "", ran.ended.how) == seen
+    assert KnownValue(made, result, ran.added[-1] if len(ran.added) > 1 else "", ran.ended.how) == seen
 
 
 def test_outputs_of_commands(project: Project) -> None:

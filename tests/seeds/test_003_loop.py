@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from agent_loop.running import DONE, Project, Ran, bash, tool
+from agent_loop.running import DONE, CanaryRun, Project, bash, tool
 from billhook.agent.loop import AgentLoop
 from billhook.agent.tools import Input
 from billhook.session import ToolResult
@@ -48,7 +48,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     return made
 
 
-def run_noting(project: Project, *turns: dict[str, Any], builtins: bool = True) -> tuple[Ran, list[str]]:
+def run_noting(project: Project, *turns: dict[str, Any], builtins: bool = True) -> tuple[CanaryRun, list[str]]:
     """Run with a Bash tool that only notes what it would run: these commands are not for this machine."""
     executed: list[str] = []
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent_loop.running import DONE, Project, Ran, tool
+from agent_loop.running import DONE, CanaryRun, Project, tool
 from billhook.agent.loop import AgentLoop
 from billhook.agent.ui_events import VerdictShown
 from billhook.session import ToolResult
@@ -47,7 +47,7 @@ def project(tmp_path: Path) -> Project:
     return made
 
 
-def tried(project: Project) -> Ran:
+def tried(project: Project) -> CanaryRun:
     """The whole list in one session."""
 
     async def drive(agent: AgentLoop) -> list[str]:
@@ -56,7 +56,7 @@ def tried(project: Project) -> Ran:
     return project.drive([turn for _, turns in TRY_IT for turn in turns], drive)
 
 
-def outcomes(ran: Ran, event: str) -> list[list[dict[str, Any]]]:
+def outcomes(ran: CanaryRun, event: str) -> list[list[dict[str, Any]]]:
     """What the lesson's hooks did at each event of a name."""
     verdicts = [one.verdict for one in ran.shown if isinstance(one, VerdictShown) and one.verdict["event"] == event]
     return [[one for one in verdict["outcomes"] if one["dialect"] == "lesson"] for verdict in verdicts]

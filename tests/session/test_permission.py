@@ -94,13 +94,13 @@ def test_a_hook_may_let_the_model_try_again() -> None:
 def test_broken_rules_deny() -> None:
     """The call has its one result, an error with the reason."""
 
-    class Broken(Rules):
+    class LogFault(Rules):
         def judge(self, *call: Any, **options: Any) -> Ruling:
             raise KeyError("no such rule")
 
     noted = Noted()
 
-    assert called(noted, Broken(ALLOW)) == ToolResult("1", "the permissions failed: 'no such rule'", True)
+    assert called(noted, LogFault(ALLOW)) == ToolResult("1", "the permissions failed: 'no such rule'", True)
     assert noted.inside == ["PreToolUse"]
 
 

@@ -14,13 +14,13 @@ import pytest
 
 from billhook.store.files import LockFile, StoreError
 from billhook.store.log.eventlog import CURRENT, open_log
-from billhook.store.log.verify import MOST_FINDINGS, Broken, Head, Verified, export_head, exported_head, verify
+from billhook.store.log.verify import MOST_FINDINGS, Head, LogFault, VerifyResult, export_head, exported_head, verify
 from store.written import PROJECT, content, files_of, filled, fresh, whole
 
 ROTATED = "hooks-000000000001.jsonl"
 
 
-def seen(found: Verified) -> list[tuple[str, int, int | None]]:
+def seen(found: VerifyResult) -> list[tuple[str, int, int | None]]:
     return [(one.file.name, one.line, one.seq) for one in found.findings]
 
 
@@ -46,7 +46,7 @@ def test_a_log_that_is_not_there(tmp_path: Path, there: bool) -> None:
     folder = tmp_path / "hooks" / "x"
     if there:
         folder.mkdir(parents=True)
-    assert verify(folder, tmp_path) == Verified(0, 0, 0, None, None, [], 0, 0, 0)
+    assert verify(folder, tmp_path) == VerifyResult(0, 0, 0, None, None, [], 0, 0, 0)
 
 
 def test_nothing_is_written(tmp_path: Path) -> None:
@@ -545,7 +545,7 @@ def test_every_random_edit_is_found(tmp_path: Path, edits: int) -> None:
         struck[name] = struck.get(name, 0) + 1
         found = verify(log.folder, tmp_path, expected=[head])
         assert found.findings, f"{name} of {touched}"
-        assert all(isinstance(one, Broken) and one.what for one in found.findings)
+        assert all(isinstance(one, LogFault) and one.what for one in found.findings)
         vandal.mend(touched)
     assert verify(log.folder, tmp_path, expected=[head]).ok
     assert len(struck) == len(vandal.edits)

@@ -6,7 +6,7 @@ from typing import Any
 
 from billhook.store.files import log_folder
 from billhook.store.log.eventlog import CURRENT, EventLog, open_log
-from billhook.store.log.verify import Verified, verify
+from billhook.store.log.verify import VerifyResult, verify
 
 PROJECT = "/home/me/project"
 
@@ -49,7 +49,7 @@ def lines_of(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for file in files_of(folder) for line in file.read_bytes().splitlines()]
 
 
-def whole(log: EventLog) -> Verified:
+def whole(log: EventLog) -> VerifyResult:
     """Check a log in which nothing may be wrong."""
     found = verify(log.folder, log.root)
     assert found.findings == [] and found.foreign == found.more == 0

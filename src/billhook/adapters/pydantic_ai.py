@@ -136,7 +136,7 @@ class HookCapability(AbstractCapability[Any]):
     # -- a tool
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
-        return _JudgedToolset(toolset, self)
+        return _GuardedToolset(toolset, self)
 
     async def call(self, toolset: AbstractToolset[Any], name: str, args: dict[str, Any], ctx: Any, tool: Any) -> Any:
         """Run a call with hooks: a deny is a failure that the model reads, and costs no retry."""
@@ -173,7 +173,7 @@ class HookCapability(AbstractCapability[Any]):
 
 
 @dataclass
-class _JudgedToolset(WrapperToolset[Any]):
+class _GuardedToolset(WrapperToolset[Any]):
     """The tools of a run. All changes of a call come before this, so it has the final arguments."""
 
     capability: HookCapability

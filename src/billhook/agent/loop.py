@@ -271,7 +271,7 @@ _TOLD: Final = 4_000  # characters of a task's output in the notification to the
 
 
 @dataclass(eq=False)
-class Mate:
+class Teammate:
     """A teammate: a name and a mailbox. Lives as long as the team."""
 
     name: str
@@ -293,7 +293,7 @@ class Task:
     id: str
     subject: str
     description: str
-    mate: Mate | None
+    mate: Teammate | None
     output: str = ""
     state: str = "started"
     ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -311,7 +311,7 @@ class Team:
     def __init__(self, show: ui.Show, name: str = "main") -> None:
         self.show, self.name = show, name
         self.tasks: dict[str, Task] = {}
-        self.mates: dict[str, Mate] = {}
+        self.mates: dict[str, Teammate] = {}
         self.usage = Usage()  # of all model calls in this session
         self._running: set[asyncio.Task[None]] = set()
         self._reopened: list[str] = []
@@ -325,7 +325,7 @@ class Team:
         self._follow(self._run(agent.session, task, job), task)
         return task
 
-    async def _announced(self, session: Session, subject: str, description: str, mate: Mate | None) -> Task:
+    async def _announced(self, session: Session, subject: str, description: str, mate: Teammate | None) -> Task:
         task = Task(f"task_{next(self._numbers)}", subject, description, mate)
         created = await session.fire(TaskCreated, **task.fields)
         if created.denied or session.stopped is not None:
@@ -378,13 +378,13 @@ class Team:
         """A teammate that begins with a task. Raises ToolError if a hook refuses."""
         if agent.name in self.mates or agent.name == self.name:
             raise ToolError(f"the agent `{agent.name}` already exists; send it a message instead")
-        mate = Mate(agent.name, self.name, getattr(agent.session, "agent_id", ""))
+        mate = Teammate(agent.name, self.name, getattr(agent.session, "agent_id", ""))
         task = await self._announced(session, subject, prompt, mate)
         self.mates[mate.name] = mate
         self._follow(self._live(agent, mate, task, prompt), task, mate)
         return task
 
-    async def _live(self, agent: AgentLoop, mate: Mate, task: Task, prompt: str) -> None:
+    async def _live(self, agent: AgentLoop, mate: Teammate, task: Task, prompt: str) -> None:
         """Work, go idle, get mail, work. Ends with the team, or when a hook stops it."""
         async with agent.session as session:
             wanted: str | None = prompt
@@ -399,7 +399,7 @@ class Team:
                     break
                 wanted = await self._next(session, mate, task, "done" if ended.how == "done" else "failed")
 
-    async def _next(self, session: Session, mate: Mate, task: Task, state: State) -> str | None:
+    async def _next(self, session: Session, mate: Teammate, task: Task, state: State) -> str | None:
         """The next work of a teammate: a task that a hook does not accept yet, its mail, or work from a hook."""
         may_be_forced = mate.forced < FORCED_AT_MOST
         if not task.ended.is_set():
@@ -451,7 +451,7 @@ class Team:
             running.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
 
-    def _follow(self, work: Coroutine[Any, Any, None], task: Task, mate: Mate | None = None) -> None:
+    def _follow(self, work: Coroutine[Any, Any, None], task: Task, mate: Teammate | None = None) -> None:
         """Run it; every end, also an exception, wakes up those who wait for it."""
 
         async def followed() -> None:

@@ -100,11 +100,11 @@ def open_model(name: str, env: Mapping[str, str]) -> Model:
     if not service and not name:
         raise UsageError("no model is configured", hint=_HOW)
     if service == "scripted":
-        from billhook.agent.script import Scripted
+        from billhook.agent.script import ScriptedModel
 
         if not model:
             raise UsageError("`scripted` needs a file", hint="as in --model scripted:turns.yaml")
-        return Scripted.read(model)
+        return ScriptedModel.read(model)
     if service not in SERVICES:
         raise UsageError(f"unknown model `{name}`", hint=_meant(name, service))
     return _client(service, model or env.get("MODEL_ID") or DEFAULTS[service], env)
@@ -366,12 +366,12 @@ Stream = Callable[[ModelRequest, ReplyParts], AsyncGenerator[str, None]]
 """Calls a service: yields the text of its answer as it arrives, and puts all of it into an `Answer`."""
 
 
-class BrokeOffError(ModelError):
+class TruncatedReplyError(ModelError):
     """An answer was cut off after a part of it was shown. It can be requested again, with a notice to the user."""
 
 
 async def answered(stream: Stream, request: ModelRequest, say: TextSink, *, service: str, retries: int) -> Completion:
-    """A service's answer, with retries until a part of it was shown; raises BrokeOffError after that."""
+    """A service's answer, with retries until a part of it was shown; raises TruncatedReplyError after that."""
     for tried in count():
         answer, said = ReplyParts(request), False
         try:
@@ -384,7 +384,9 @@ async def answered(stream: Stream, request: ModelRequest, say: TextSink, *, serv
             if not answer.begun or error.kind not in PASSING or (tried == retries and not said):
                 raise
             if said:
-                raise BrokeOffError(error.message, kind=error.kind, details=error.details, hint=error.hint) from None
+                raise TruncatedReplyError(
+                    error.message, kind=error.kind, details=error.details, hint=error.hint
+                ) from None
         await asyncio.sleep(_pause(tried))
     raise AssertionError("counting does not end")
 
@@ -431,7 +433,7 @@ async def completed(model: Model, request: ModelRequest, say: TextSink, tell: Ca
     for tried in range(AGAIN):
         try:
             return await model.complete(request, say)
-        except BrokeOffError as error:
+        except TruncatedReplyError as error:
             tell(f"{error.message}; the answer so far is discarded and requested again")
         await asyncio.sleep(_pause(tried))
     return await model.complete(request, say)

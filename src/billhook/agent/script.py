@@ -152,7 +152,7 @@ ENDED = ScriptedTurn(text="The script has ended.")
 _PIECES = 3
 
 
-class Scripted:
+class ScriptedModel:
     """Plays its turns in order, one for each call with tools; an agent with separate turns gets those. A call without
     tools gets a summary of the request. After the last turn it answers that the script has ended."""
 
@@ -169,7 +169,7 @@ class Scripted:
         self._ids: set[str] = set()
 
     @classmethod
-    def read(cls, file: str | Path) -> "Scripted":
+    def read(cls, file: str | Path) -> "ScriptedModel":
         """The model that plays a YAML or JSON file. Raises UsageError with the place of the error."""
         return cls(read_script(Path(file)), name=f"scripted:{file}")
 

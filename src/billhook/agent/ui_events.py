@@ -14,13 +14,13 @@ from billhook.core.answers import FAILURES, UNSET, Decision, Outcome, Verdict
 from billhook.core.events import Block, Event
 
 
-class Shown(msgspec.Struct, frozen=True, tag_field="type"):
+class UiEvent(msgspec.Struct, frozen=True, tag_field="type"):
     @property
     def type(self) -> str:
         return str(type(self).__struct_config__.tag)
 
 
-class SessionStarted(Shown, frozen=True, tag="session_started"):
+class SessionStarted(UiEvent, frozen=True, tag="session_started"):
     """The session is open, and SessionStart was fired."""
 
     session_id: str
@@ -32,18 +32,18 @@ class SessionStarted(Shown, frozen=True, tag="session_started"):
     transcript_path: str
 
 
-class Prompted(Shown, frozen=True, tag="prompt"):
+class Prompted(UiEvent, frozen=True, tag="prompt"):
     text: str
 
 
-class TextDelta(Shown, frozen=True, tag="text_delta"):
+class TextDelta(UiEvent, frozen=True, tag="text_delta"):
     """A piece of the model's text, as it arrives."""
 
     text: str
     agent: str
 
 
-class MessageShown(Shown, frozen=True, tag="message"):
+class MessageShown(UiEvent, frozen=True, tag="message"):
     """The whole text of one reply; its tool calls follow."""
 
     text: str
@@ -51,7 +51,7 @@ class MessageShown(Shown, frozen=True, tag="message"):
     usage: Usage
 
 
-class ToolCalled(Shown, frozen=True, tag="tool_call"):
+class ToolCalled(UiEvent, frozen=True, tag="tool_call"):
     """A tool call of the model; hooks and permissions come first."""
 
     tool_use_id: str
@@ -60,7 +60,7 @@ class ToolCalled(Shown, frozen=True, tag="tool_call"):
     agent: str
 
 
-class ToolEnded(Shown, frozen=True, tag="tool_result"):
+class ToolEnded(UiEvent, frozen=True, tag="tool_result"):
     tool_use_id: str
     name: str
     content: str
@@ -85,7 +85,7 @@ class HookEffect(msgspec.Struct, frozen=True):
     duration_ms: float
 
 
-class VerdictShown(Shown, frozen=True, tag="verdict"):
+class VerdictShown(UiEvent, frozen=True, tag="verdict"):
     """Hooks ran for an event; `verdict` is the usual object, `deeds` are the effects of each hook."""
 
     verdict: dict[str, Any]
@@ -95,18 +95,18 @@ class VerdictShown(Shown, frozen=True, tag="verdict"):
     agent_id: str = ""  # its id, then
 
 
-class NoticeShown(Shown, frozen=True, tag="notice"):
+class NoticeShown(UiEvent, frozen=True, tag="notice"):
     text: str
 
 
-class Compacted(Shown, frozen=True, tag="compacted"):
+class Compacted(UiEvent, frozen=True, tag="compacted"):
     """The conversation was replaced with a summary."""
 
     trigger: str
     summary: str
 
 
-class TaskChanged(Shown, frozen=True, tag="task"):
+class TaskChanged(UiEvent, frozen=True, tag="task"):
     """A background task or a teammate changed its state."""
 
     task_id: str
@@ -120,7 +120,7 @@ class TaskChanged(Shown, frozen=True, tag="task"):
 Ending = Literal["done", "blocked", "stopped", "failed", "interrupted"]
 
 
-class TurnEnded(Shown, frozen=True, tag="ended"):
+class TurnEnded(UiEvent, frozen=True, tag="ended"):
     how: Ending
     """`blocked`: a hook refused the prompt; `stopped`: a hook ended the run; `failed`: the model gave no answer."""
     text: str  # the model's last text, or the reason

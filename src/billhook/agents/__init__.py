@@ -16,7 +16,7 @@ from billhook.core.tools import folded
 
 if TYPE_CHECKING:
     from billhook.agents.base import Agent
-    from billhook.agents.child import ChildCall, Dialect, Written
+    from billhook.agents.child import ChildCall, Dialect, ExitResult
     from billhook.agents.reference import CLAUDE, SPEC
     from billhook.core.answers import Answer
 
@@ -40,7 +40,13 @@ TABLE: Final = {
     "cursor": AgentRow((".cursor/hooks.json",)),
     "opencode": AgentRow((".opencode/plugins/billhook.js", ".config/opencode/plugins/billhook.js")),
     "hermes": AgentRow((".hermes/config.yaml",)),
+    "antigravity": AgentRow(beside=(".agents/hooks.json", ".gemini/config/hooks.json")),
+    "devin": AgentRow((".devin/config.json", ".config/devin/config.json"), (".devin/hooks.v1.json",)),
     "droid": AgentRow((".factory/settings.json",), (".factory/hooks.json",)),
+    "goose": AgentRow((".agents/plugins/billhook/hooks/hooks.json",)),
+    "kiro": AgentRow(beside=(".kiro/hooks/billhook.json",)),
+    "pi": AgentRow((".pi/extensions/billhook.js", ".pi/agent/extensions/billhook.js")),
+    "windsurf": AgentRow((".windsurf/hooks.json", ".codeium/windsurf/hooks.json")),
     "vscode": AgentRow(speaks="claude", module="copilot"),
 }
 
@@ -93,16 +99,15 @@ def dialect_of(host: str) -> str:
 
 def reader_of(folder: str, name: str) -> str:
     """The agent that reads a file, by its folder and name; empty for any other file."""
-    above, _, inner = folder.rpartition("/")
     for agent_name, row in TABLE.items():
-        in_folder = f"{above.rpartition('/')[2]}/{inner}" in row.folders
-        if name.endswith(".json") and (in_folder or f"{inner}/{name}" in row.files):
+        ours = any(folder.endswith(f"/{one}") for one in row.folders)
+        if name.endswith(".json") and (ours or any(f"{folder}/{name}".endswith(f"/{one}") for one in row.files)):
             return agent_name
     return ""
 
 
 __all__ = [
-    "AGENTS", "CLAUDE", "DIALECTS", "SPEC", "ChildCall", "Dialect", "Written", "agent", "canonical_event", "dialect",
+    "AGENTS", "CLAUDE", "DIALECTS", "SPEC", "ChildCall", "Dialect", "ExitResult", "agent", "canonical_event", "dialect",
     "dialect_of",
 ]  # fmt: skip
 
@@ -184,7 +189,8 @@ _FOREIGN: Final = frozenset(
 )
 """Fields that Claude Code does not send."""
 DOUBTFUL: Final = _FOREIGN | {"model"}
-"""With `--as claude`, a known event without any of these fields is from Claude Code, without further checks."""
+"""With `--as claude`, a known event with `cwd` and without any of these fields is from Claude Code, without further
+checks."""
 
 
 def who_calls(said: str, payload: Mapping[str, Any], environ: Mapping[str, str]) -> str:
@@ -196,7 +202,7 @@ def who_calls(said: str, payload: Mapping[str, Any], environ: Mapping[str, str])
 
 
 def _may_be_foreign(payload: Mapping[str, Any]) -> bool:
-    if not _FOREIGN.isdisjoint(payload) or payload.get("hook_event_name") not in EVENTS:
+    if not _FOREIGN.isdisjoint(payload) or "cwd" not in payload or payload.get("hook_event_name") not in EVENTS:
         return True
     return "model" in payload and "/.claude/" not in str(payload.get("transcript_path"))
 
@@ -278,7 +284,7 @@ def mcp_name(payload: Payload) -> str:
 
 _LATER: Final = {
     **dict.fromkeys(("CLAUDE", "SPEC"), "reference"),
-    **dict.fromkeys(("ChildCall", "Dialect", "Written"), "child"),
+    **dict.fromkeys(("ChildCall", "Dialect", "ExitResult"), "child"),
 }
 """Names that are imported on first use: the module of each."""
 

@@ -35,7 +35,7 @@ class ChildCall(NamedTuple):
     env: dict[str, str]
 
 
-class Written(NamedTuple):
+class ExitResult(NamedTuple):
     """The exit of a child, what it can't express, and what waits for a later event."""
 
     exit: Exit
@@ -58,7 +58,7 @@ class Dialect(Protocol):
     def read_call(self, stdin: bytes, env: Mapping[str, str]) -> Event:
         """The event that an agent sends to its hook. Raises EventError."""
 
-    def write_exit(self, event: Event, answer: Answer) -> Written:
+    def write_exit(self, event: Event, answer: Answer) -> ExitResult:
         """An answer as stdout, stderr and exit code. Rounds toward deny."""
 
 
@@ -310,12 +310,12 @@ def evidence(reply: Reply, exit: Exit) -> Reply:  # noqa: A002
     return replace(reply, **changes)
 
 
-def settled(dialect: Dialect, event: Event, answer: Answer, exit: Exit, lost: Sequence[str]) -> Written:  # noqa: A002
+def settled(dialect: Dialect, event: Event, answer: Answer, exit: Exit, lost: Sequence[str]) -> ExitResult:  # noqa: A002
     """The written exit, read back once: something is lost exactly if the result differs."""
     said = dialect.read_exit(event, exit)
     if said.status is Status.OK and said.answer == answer:
-        return Written(exit, ())
-    return Written(exit, tuple(lost) or ("something that this protocol can't express",))
+        return ExitResult(exit, ())
+    return ExitResult(exit, tuple(lost) or ("something that this protocol can't express",))
 
 
 def exits(code: int, stdout: str = "", stderr: str = "") -> Exit:

@@ -138,6 +138,7 @@ AGENT: Final = base.Agent(
     system_message=True,
     parallel=True,
     equal_once=True,
+    variable_files=(".claude/settings.json", ".claude/settings.local.json"),
     # with -p, and for programs that use its SDK; measured in 2.1.325
     unattended=lambda _payload, environ: environ.get("CLAUDE_CODE_SESSION_ATTENDED") == "0",
 )

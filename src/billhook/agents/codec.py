@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from billhook.agents import canonical_event, child, consistent, with_canonical_tool
 from billhook.agents.base import Agent, Capabilities, able
 from billhook.agents.downgrade import fitted, unknown
-from billhook.agents.stdout import Printed, objection_in, printed
+from billhook.agents.stdout import StdoutContent, objection_in, printed
 from billhook.core import dialect_traits as rows
 from billhook.core import events, strictjson, tools
 from billhook.core.answer_json import blocked, read_output
@@ -243,9 +243,9 @@ class AgentDialect:
                 payload.setdefault("original_event_name", named)
         return events.parse(with_canonical_tool(payload, self.meanings.naming))
 
-    def write_exit(self, event: Event, answer: Answer) -> child.Written:
+    def write_exit(self, event: Event, answer: Answer) -> child.ExitResult:
         if answer == NOTHING:
-            return _SILENT
+            return child.ExitResult(self.silent(event), ())
         if answer.objection:  # sent to the model like other context
             answer = replace(answer, objection="")
         refused = "" if answer.updated_input is None else self.refused(event, answer.updated_input)
@@ -258,10 +258,16 @@ class AgentDialect:
     def encode(self, event: Event, answer: Answer) -> Exit:
         """An answer that fits the agent, as the exit of a process."""
         if event.hook_event_name in self.event_names:
-            return child.exits(0, _line(self.say(event, answer)))
+            said = self.say(event, answer)
+            return child.exits(0, _line(said)) if said else self.silent(event)
         if answer.decision is not Decision.DENY:
-            return child.exits(0)
+            return self.silent(event)
         return child.exits(2, _line(self.deny_unknown(answer)), answer.reason)
+
+    def silent(self, event: Event) -> Exit:
+        """The answer without an opinion: usually nothing."""
+        said = self.agent.neutral(event.hook_event_name)
+        return child.exits(0, "" if said is None else strictjson.dumps(said) + "\n")
 
     # -- running a hook of this agent
 
@@ -322,7 +328,7 @@ class AgentDialect:
             return self._failed(event, Reply(status=Status.FAILED, error=out.broken or reply.error), "answer")
         return reply if out.output is not None or not out.text else Reply(answer=self.text(event, out.text))
 
-    def _heard(self, event: Event, out: Printed) -> Reply:
+    def _heard(self, event: Event, out: StdoutContent) -> Reply:
         if out.output is None:
             return Reply()
         reply = self._understood(event, out.output)
@@ -343,7 +349,7 @@ class AgentDialect:
         except MisreadError as error:
             return Reply(status=Status.FAILED, error=str(error))
 
-    def _blocked(self, event: Event, exit: Exit, out: Printed) -> Reply:  # noqa: A002
+    def _blocked(self, event: Event, exit: Exit, out: StdoutContent) -> Reply:  # noqa: A002
         texts = (exit.stderr_text.strip(), out.plain)
         first, second = reversed(texts) if self.stdout_first else texts
         reply = self.block(event, first or second)
@@ -388,6 +394,9 @@ class ExitForm(AgentDialect):
             return child.exits(2, stderr=answer.reason)
         return child.exits(0, answer.context)
 
+    def text(self, event: Event, text: str) -> Answer:
+        return Answer(context=text) if self.row(event).context else NOTHING
+
 
 def _tool(event: Event) -> str:
     return str(getattr(event, "tool_name", ""))
@@ -400,6 +409,3 @@ def _renamed(event: Event) -> dict[str, str] | None:
 
 def _line(output: Payload) -> str:
     return strictjson.dumps(output) + "\n" if output else ""
-
-
-_SILENT = child.Written(child.exits(0), ())

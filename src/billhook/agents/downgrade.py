@@ -17,7 +17,7 @@ from billhook.core.events import Block, Event
 _LONGEST_WANT: Final = 4000
 
 
-class Fitted(NamedTuple):
+class SupportedAnswer(NamedTuple):
     """An answer that the agent can express completely."""
 
     answer: Answer
@@ -25,7 +25,7 @@ class Fitted(NamedTuple):
     held: str
 
 
-def fitted(agent: Agent, event: Event, answer: Answer, row: Capabilities, refused: str = "") -> Fitted:
+def fitted(agent: Agent, event: Event, answer: Answer, row: Capabilities, refused: str = "") -> SupportedAnswer:
     """Adapt an answer. `refused`: why this rewritten input can't be expressed, although others can."""
     rounding = _Rounding(agent, event, answer, row)
     rounding.stop()
@@ -36,7 +36,7 @@ def fitted(agent: Agent, event: Event, answer: Answer, row: Capabilities, refuse
     rounding.going_on()
     rounding.texts()
     rounding.others()
-    return Fitted(rounding.answer, rounding.lost, rounding.held)
+    return SupportedAnswer(rounding.answer, rounding.lost, rounding.held)
 
 
 class _Rounding:

@@ -183,6 +183,7 @@ AGENT: Final = base.Agent(
     sends=_sends,
     marks={"GEMINI_CLI": "", "GEMINI_SESSION_ID": ""},
     packages=(("@google", "gemini-cli"),),
+    variable_files=(".gemini/.env",),
     program="gemini",
     project_file=".gemini/settings.json",
     user_file=".gemini/settings.json",

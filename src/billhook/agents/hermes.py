@@ -68,6 +68,7 @@ _EVENTS: Final = base.pairs(
 )
 
 _FILE: Final = {"path": "file_path"}
+_ALONE: Final = ("HERMES_SINGLE_QUERY_SESSION", "HERMES_CRON_SESSION", "HERMES_YOLO_MODE")
 
 AGENT: Final = base.Agent(
     name="hermes",
@@ -101,6 +102,7 @@ AGENT: Final = base.Agent(
     typed=False,
     longest=dict.fromkeys(_EVENTS, 300),
     fail_closed=("fail_closed", True),
+    unattended=lambda _payload, environ: any(map(environ.get, _ALONE)),
 )
 AGENTS = {"hermes": AGENT}
 DIALECTS = {"hermes": _Hermes(AGENT)}

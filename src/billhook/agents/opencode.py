@@ -1,36 +1,9 @@
-"""OpenCode: it runs no commands as hooks, so `install` writes a plugin that does, and that refuses when they fail."""
+"""OpenCode, by a plugin: an error that it throws before a tool refuses the call, and the model gets its text."""
 
 from typing import Final
 
-from msgspec import UNSET
-
-from billhook.agents.base import Agent, Embedded, pairs, rounded, rounded_row, sends_own_names
-from billhook.agents.codec import AgentDialect, Payload, kinds
-from billhook.core.answers import Answer
-from billhook.core.dialect_traits import Meanings
-from billhook.core.events import Event
-
-
-class _OpenCode(AgentDialect):
-    specific = kinds(
-        "hookEventName permissionDecision permissionDecisionReason additionalContext updatedToolOutput",
-        objects="updatedInput",
-    )
-    context_in_output = True
-
-    def decide(self, event: Event, answer: Answer) -> tuple[Payload, Payload]:
-        if answer.updated_input is not None:
-            return {}, {"updatedInput": self.sent_input(event, answer.updated_input)}
-        if answer.updated_output is not UNSET:
-            return {}, {"updatedToolOutput": answer.updated_output}
-        return super().decide(event, answer)
-
-    def read_decision(self, event: Event, fields: Payload, inside: Payload) -> Payload:
-        said = super().read_decision(event, fields, inside)
-        if "updatedInput" in inside:
-            said["updated_input"] = self.canonical(event, inside["updatedInput"])
-        return said | ({"updated_output": inside["updatedToolOutput"]} if "updatedToolOutput" in inside else {})
-
+from billhook.agents.base import pairs, rounded, rounded_row, sends_own_names
+from billhook.agents.plugin import PluginDialect, agent
 
 _EVENTS: Final = pairs(
     "PreToolUse=tool.execute.before PostToolUse=tool.execute.after UserPromptSubmit=chat.message "
@@ -38,10 +11,9 @@ _EVENTS: Final = pairs(
 )
 _FILE: Final = {"filePath": "file_path"}
 
-AGENT: Final = Agent(
-    name="opencode",
-    title="OpenCode",
-    meanings=Meanings(name="opencode", naming="opencode", join="\n\n", timeout=60.0),
+AGENT: Final = agent(
+    "opencode",
+    "OpenCode",
     event_names=_EVENTS,
     tools=pairs(
         "bash=Bash read=Read write=Write edit=Edit glob=Glob grep=Grep list=LS webfetch=WebFetch "
@@ -70,12 +42,7 @@ AGENT: Final = Agent(
     user_file=".config/opencode/plugins/billhook.js",
     home_variable="XDG_CONFIG_HOME",
     traces=("opencode",),
-    own_file=True,
-    format=Embedded("opencode.js", "const settings = ", "\n// end of settings\n"),
     next_steps=(("any", "restart OpenCode: it loads plugins when it starts"),),
-    shape="flat",
-    typed=False,
-    fail_closed=("failClosed", True),
 )
 AGENTS = {"opencode": AGENT}
-DIALECTS = {"opencode": _OpenCode(AGENT)}
+DIALECTS = {"opencode": PluginDialect(AGENT)}

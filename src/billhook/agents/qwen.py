@@ -111,6 +111,7 @@ AGENT: Final = base.Agent(
     sends=_sends,
     marks=dict.fromkeys(_MARKS, ""),
     packages=(("@qwen-code", "qwen-code"),),
+    variable_files=(".qwen/.env",),
     program="qwen",
     project_file=".qwen/settings.json",
     user_file=".qwen/settings.json",

@@ -19,7 +19,7 @@ from billhook.core.lazy import later
 if TYPE_CHECKING:
     from billhook.agents import downgrade
     from billhook.agents import stdout as printing
-    from billhook.agents.stdout import Printed
+    from billhook.agents.stdout import StdoutContent
     from billhook.core import answer_json, answer_schema
 else:
     answer_json = later("billhook.core.answer_json")
@@ -27,7 +27,7 @@ else:
     downgrade = later("billhook.agents.downgrade")
     printing = later("billhook.agents.stdout")
 
-_SILENT = child.Written(child.exits(0), ())  # an empty answer, on every event
+_SILENT = child.ExitResult(child.exits(0), ())  # an empty answer, on every event
 
 
 class JsonDialect(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ class JsonDialect(msgspec.Struct, frozen=True):
             raise ContradictionError(why)
         return event
 
-    def write_exit(self, event: Event, answer: Answer) -> child.Written:
+    def write_exit(self, event: Event, answer: Answer) -> child.ExitResult:
         if answer == NOTHING:
             return _SILENT
         plain = _plain(answer)
@@ -80,12 +80,12 @@ class JsonDialect(msgspec.Struct, frozen=True):
             _written[said] = known
         return known
 
-    def _write(self, event: Event, answer: Answer) -> child.Written:
+    def _write(self, event: Event, answer: Answer) -> child.ExitResult:
         if answer.stop and answer.decision is not Decision.DENY and event.hook_event_name in _WAITING:
             # `continue: false` ends the run after the call that waits for the answer, so it needs a deny, too.
             reason = answer.stop_reason or answer.reason or "a hook stopped the run"
             firm = self._write(event, replace(answer, decision=Decision.DENY, reason=reason))
-            return child.Written(firm.exit, ("a stop became a deny and a stop", *firm.lost))
+            return child.ExitResult(firm.exit, ("a stop became a deny and a stop", *firm.lost))
         shaped, change = answer, ""
         if self.exit_2_blocks and answer.updated_output is not UNSET:
             shaped, change = downgrade.shape_output(event, answer)
@@ -124,7 +124,7 @@ class JsonDialect(msgspec.Struct, frozen=True):
             return True
         return self.exit_2_blocks and exit.code is not None and event.hook_event_name != "WorktreeCreate"
 
-    def _block(self, event: Event, exit: Exit, out: "Printed", reply: Reply) -> Reply:  # noqa: A002
+    def _block(self, event: Event, exit: Exit, out: "StdoutContent", reply: Reply) -> Reply:  # noqa: A002
         """Exit 2 always blocks. The JSON's reason is used if it blocks, too, and its other fields."""
         said = reply.answer
         if said.decision is Decision.DENY or (said != NOTHING and _blocks_with_reason(event, out.output)):
@@ -171,7 +171,7 @@ CLAUDE = JsonDialect(rows.CLAUDE)
 SPEC = JsonDialect(rows.SPEC, exit_2_blocks=False, text_is_fine=False)
 DIALECTS = {"claude": CLAUDE, "spec": SPEC}
 
-_written: dict[tuple[object, ...], child.Written] = {}  # A cache of outputs: most answers are the same few.
+_written: dict[tuple[object, ...], child.ExitResult] = {}  # A cache of outputs: most answers are the same few.
 
 
 def _plain(answer: Answer) -> tuple[object, ...] | None:

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from billhook.agents import child, consistent
-from billhook.agents.stdout import Printed, names_a_field, objection_in, printed
+from billhook.agents.stdout import StdoutContent, names_a_field, objection_in, printed
 from billhook.core import dialect_traits as rows
 from billhook.core import events, strictjson, tools
 from billhook.core.answer_json import blocked, is_answer, read_output, write_output
@@ -68,11 +68,11 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
             return child.failed(exit)
         out = printed(exit)
         if out.broken and not names_a_field(out.text):
-            out = Printed(out.text)  # text that happens to begin with a brace
+            out = StdoutContent(out.text)  # text that happens to begin with a brace
         reply = Reply() if out.output is None else read_output(event, out.output, self.meanings)
         readable = out.output is not None and reply.status is Status.OK
         if readable and out.output and self.meanings.feedback and not is_answer(out.output):
-            out, reply, readable = Printed(out.text), Reply(), False  # another object: feedback like any text
+            out, reply, readable = StdoutContent(out.text), Reply(), False  # another object: feedback like any text
         if readable and reply.answer.objects:
             return reply  # a complete deny counts with any exit code
         objection = objection_in(exit, event, self.meanings) if out.output is None else None
@@ -128,12 +128,12 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
             wire["error"] = str(payload.get("tool_error") or payload.get("tool_output") or "")
         return events.parse(wire, tool_input=text)
 
-    def write_exit(self, event: Event, answer: Answer) -> child.Written:
+    def write_exit(self, event: Event, answer: Answer) -> child.ExitResult:
         if answer.objection:  # sent to the model like other context
             answer = replace(answer, objection="")
         plain = self._plain(event, answer)
         if plain is not None and not child.settled(self, event, answer, plain, ()).lost:
-            return child.Written(plain, ())
+            return child.ExitResult(plain, ())
         output, lost = write_output(event, answer, self.meanings)
         stdout = strictjson.dumps(output) + "\n" if output else ""
         # An agent that reads only exit codes must also get a deny.

@@ -23,7 +23,7 @@ else:
     json = later("json")
 
 
-class Printed(NamedTuple):
+class StdoutContent(NamedTuple):
     """Stdout, classified once."""
 
     text: str
@@ -36,18 +36,18 @@ class Printed(NamedTuple):
         return "" if self.output is not None or self.broken else self.text
 
 
-def printed(exit: Exit) -> Printed:  # noqa: A002
+def printed(exit: Exit) -> StdoutContent:  # noqa: A002
     text = exit.stdout_text.removeprefix("\ufeff").strip()
     if not text.startswith("{"):
-        return Printed(text)
+        return StdoutContent(text)
     try:
         output = strictjson.loads(text)
     except StrictJSONError as error:
         cut = " (cut at the cap)" if exit.truncated else ""
-        return Printed(
+        return StdoutContent(
             text, broken=f"stdout is not one JSON document: {error.message}{cut}: {strictjson.preview(text)}"
         )
-    return Printed(text, output=output)
+    return StdoutContent(text, output=output)
 
 
 def names_a_field(text: str) -> bool:
@@ -75,10 +75,10 @@ _DENIES = pattern(
 _START = pattern(r'\{\s*"')
 _BUDGET = 1 << 25  # The limit of a search, in characters: some thirty passes over the longest output.
 
-Reading = Callable[[dict[str, Any]], Reply]
+ReaderSyntax = Callable[[dict[str, Any]], Reply]
 
 
-def objection_in(exit: Exit, event: Event, meanings: Meanings, also: Reading | None = None) -> Reply | None:  # noqa: A002
+def objection_in(exit: Exit, event: Event, meanings: Meanings, also: ReaderSyntax | None = None) -> Reply | None:  # noqa: A002
     """A complete deny anywhere in output that is not one JSON document: after banners, beside or inside another
     document, with duplicate keys, in an unusual encoding. `also`: a further reader. Reads leniently, because a result
     can only make the decision stricter. Output that is too large or too deep to be searched, and contains the words of
@@ -104,7 +104,7 @@ def _decoded(stdout: bytes) -> Iterator[str]:
             yield stdout[1:].decode(encoding, "replace")
 
 
-def _search(text: str, event: Event, meanings: Meanings, also: Reading | None) -> Reply | None:
+def _search(text: str, event: Event, meanings: Meanings, also: ReaderSyntax | None) -> Reply | None:
     budget = _BUDGET
     start = _START.search(text)
     while start is not None:
@@ -128,7 +128,7 @@ def _search(text: str, event: Event, meanings: Meanings, also: Reading | None) -
     return None
 
 
-def _objection(text: str, at: int, event: Event, meanings: Meanings, also: Reading | None) -> Reply | None:
+def _objection(text: str, at: int, event: Event, meanings: Meanings, also: ReaderSyntax | None) -> Reply | None:
     """The deny in the document at a position, with any reader."""
     for decoder in _decoders():
         document, _ = decoder.raw_decode(text, at)

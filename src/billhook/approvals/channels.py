@@ -14,11 +14,13 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec.structs import replace
 
 from billhook.approvals import links
 from billhook.approvals.links import LinkOwner
@@ -33,6 +35,7 @@ _TIMEOUT: Final = 10.0
 _LONGEST: Final = 1500  # characters of a call in a message; the whole call is in `billhook approvals` and on the page
 _LONGEST_NOTICE: Final = 200  # the same on the desktop
 _VARIABLE: Final = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+_LARGEST: Final = 1 << 20
 _PRIVATE: Final = ("key", "used", "answer", "by", "via", "answered", "why")
 
 
@@ -47,6 +50,7 @@ class ChannelMessage(msgspec.Struct, frozen=True):
     channel: Channel
     link: str
     environ: Mapping[str, str]
+    project_files: Sequence[str]  # files of a project that may set variables of the agent
 
     @property
     def title(self) -> str:
@@ -67,9 +71,21 @@ class ChannelMessage(msgspec.Struct, frozen=True):
             name = found[1] or found[2]
             if not self.environ.get(name):
                 raise _UnsentError(f"the variable `{name}` is not set")
+            if file := self._set_by_project(name):
+                raise _UnsentError(f"`{name}` is not used: {file} of the project sets it, and would get the question")
             return self.environ[name]
 
         return _VARIABLE.sub(variable, text)
+
+    def _set_by_project(self, name: str) -> str:
+        """The file of the project from which the agent may have a variable."""
+        setting = re.compile(rb"(?<!\w)%s[\"']?\s*[=:]" % re.escape(name.encode()))
+        for folder in {self.question.project, self.environ.get("CLAUDE_PROJECT_DIR") or self.question.project}:
+            for file in self.project_files:
+                with suppress(OSError), open(os.path.join(folder, file), "rb") as stream:
+                    if setting.search(stream.read(_LARGEST)):
+                        return file
+        return ""
 
     def post(self, body: bytes, headers: Mapping[str, str]) -> None:
         """Send one request to the channel's address. Raises _UnsentError."""
@@ -149,23 +165,26 @@ _SENDERS: Final[Mapping[str, Callable[[ChannelMessage], None]]] = {
 }
 
 
-def send(settings: ApprovalSettings, question: QueuedQuestion, root: Path) -> Sequence[str]:
-    """Send a question to all channels. Returns a list that gets a sentence for each channel that fails."""
+def send(
+    settings: ApprovalSettings, question: QueuedQuestion, root: Path, project_files: Sequence[str] = ()
+) -> Sequence[str]:
+    """Send a question to all channels. Returns a list that gets a sentence for each channel that fails. A variable that
+    one of the `project_files` may have set is not used."""
     problems: list[str] = []
     environ = dict(client_env.environ())
     for channel in settings.channels:
-        work = (channel, settings.link, question, root, environ, problems)
+        message = ChannelMessage(question, channel, "", environ, project_files)
+        work = (message, settings.link, root, problems)
         threading.Thread(target=_send, args=work, name=f"billhook-{channel.kind}", daemon=True).start()
     return problems
 
 
-def _send(
-    channel: Channel, base: str, question: QueuedQuestion, root: Path, environ: Mapping[str, str], problems: list[str]
-) -> None:
+def _send(message: ChannelMessage, base: str, root: Path, problems: list[str]) -> None:
+    channel, question = message.channel, message.question
     try:
         owner = LinkOwner(channel.kind, channel.who)
         link = links.link(root, base, question.id, question.until + WINDOW, owner) if base else ""
-        _SENDERS[channel.kind](ChannelMessage(question, channel, link, environ))
+        _SENDERS[channel.kind](replace(message, link=link))
     except _UnsentError as error:
         problems.append(f"{channel.kind}: {error}")
     except BillhookError as error:

@@ -17,7 +17,7 @@ class Channel(msgspec.Struct, frozen=True):
 
 
 class ApprovalSettings(msgspec.Struct, frozen=True):
-    """`approvals:` in a file of the user."""
+    """`approvals:` in a file of the user. With `approvals: false` there is no time: no question waits."""
 
     channels: tuple[Channel, ...] = (Channel("desktop"),)
     seconds: float = 300.0  # the longest wait

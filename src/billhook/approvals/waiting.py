@@ -12,6 +12,7 @@ _INTERVAL: Final = 0.05
 async def wait(questions: Questions, question: QueuedQuestion, seconds: float) -> QueuedQuestion:
     """The question when it is answered; without an answer when the time is over. Raises StoreError."""
     ends, stamp = time.monotonic() + seconds, None
+    await asyncio.sleep(0)  # a caller without a loop starts one now
     while not question.answer:
         now = questions.stamp()
         if now != stamp:

@@ -15,7 +15,7 @@ from billhook.effects.rules import Rule, covers
 from billhook.effects.tool_inputs import tool_input
 
 if TYPE_CHECKING:
-    from billhook.builtins.guard import Judged
+    from billhook.builtins.guard import EffectVerdict
 
 _MOST_REASONS: Final = 3
 _MOST_FILES: Final = 3
@@ -135,7 +135,7 @@ SPECIAL: Final = (
 )  # fmt: skip
 
 
-def reason(judged: "list[Judged]", line: str = "") -> str:
+def reason(judged: "list[EffectVerdict]", line: str = "") -> str:
     """The guard's reason for a call: its worst effects, then the advice for the first of them.
 
     `line` is the call itself. An effect that comes from elsewhere, such as a script, names what runs it."""
@@ -147,14 +147,14 @@ def reason(judged: "list[Judged]", line: str = "") -> str:
     return f"{' '.join(shown[:_MOST_REASONS])}{more} {instead(first)}".rstrip()
 
 
-def _was_read(judged: "Judged", others: "list[Judged]") -> bool:
+def _was_read(judged: "EffectVerdict", others: "list[EffectVerdict]") -> bool:
     """Whether decoded text was read nevertheless: then other effects describe what it does."""
     effect = judged.effect
     decoded = effect.kind == "run-opaque" and "decoded" in effect.why
     return decoded and any(each.effect.via[:1] == effect.via[-1:] for each in others if each is not judged)
 
 
-def sentence(judged: "Judged", line: str = "") -> str:
+def sentence(judged: "EffectVerdict", line: str = "") -> str:
     """`git reset --hard` would discard 3 modified files (`src/a.py`, ...)."""
     effect = judged.effect
     if effect.kind == "disarm":
@@ -203,7 +203,7 @@ def _deletes(effect: Effect) -> bool:
     return not {"--delete", "-d", f":{effect.target}", f":refs/heads/{effect.target}"}.isdisjoint(words)
 
 
-def instead(judged: "Judged") -> str:
+def instead(judged: "EffectVerdict") -> str:
     effect = judged.effect
     special = _special(effect)
     if effect.kind == "discard":
@@ -221,7 +221,7 @@ def instead(judged: "Judged") -> str:
     return special.instead if special else INSTEAD[effect.kind]
 
 
-def _before_discarding(judged: "Judged") -> str:
+def _before_discarding(judged: "EffectVerdict") -> str:
     if judged.keeps:
         return f"Keep the work first: `{judged.keeps}`."
     if judged.effect.certain:
@@ -229,7 +229,7 @@ def _before_discarding(judged: "Judged") -> str:
     return "Stash instead: `git stash push -u -m wip` leaves the same files and keeps the work."
 
 
-def _before_deleting(judged: "Judged") -> str:
+def _before_deleting(judged: "EffectVerdict") -> str:
     if judged.keeps:
         return f"Keep the work first (`{judged.keeps}`), or delete single files by name."
     if not judged.effect.certain:
@@ -245,7 +245,7 @@ def _target(effect: Effect) -> str:
     return f"`{_short(effect.shown)}`" if effect.shown else "it"
 
 
-def _lost(judged: "Judged") -> str:
+def _lost(judged: "EffectVerdict") -> str:
     names = judged.lost
     if not names:
         return ""

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from billhook.builtins.protected_files import Hit, ProtectedFiles, Touch, git_hits
 from billhook.effects.analysis import Analysis
-from billhook.effects.effect import UNKNOWN, Command, Effect, Protected
+from billhook.effects.effect import UNKNOWN, Command, Effect, ProtectedPaths
 from billhook.effects.families import is_known
 from billhook.effects.places import LONGEST_PATH, REAL, World, absolute, inside, resolved
 from billhook.effects.programs import INTERPRETERS, PYTHON, SHELLS, WRAPPERS, Options, operand
@@ -49,12 +49,13 @@ _DESCRIPTOR = re.compile(r"/(?:dev|proc/[^/]+)/fd/(?:[3-9]|\d\d|\0)")
 _OURS = re.compile(r"billhook(?:\.cli(?:\.\w+)*|\.exe|\.cmd)?(?:\[[^\]]*\])?(?:[@=<>~!]=?.*)?", re.I)
 _FOR_THE_USER: Final = ("trust", "uninstall", "allow-once", "pause", "resume", "promote")
 _ON_THE_PAGE: Final = "ui"  # its link answers approvals
+_OF_THE_FLEET: Final = ("enrol", "leave", "init", "publish", "rollout")
 _VERBS = "|".join((*_FOR_THE_USER, "approvals"))
-_UNREAD = re.compile(rf"\bbillhook\b[^\n;|&]{{0,200}}?\b(?:{_VERBS}|daemon\W+stop)\b", re.I)
-_IN_CODE = re.compile(
-    rf"\bapprove\s*\(|[\"'](?:{_VERBS})[\"']|\bbillhook[\"',\s]+(?:{_VERBS}|{_ON_THE_PAGE})\b|\bbillhook\.approvals\b|\bapprovals\.key\b|\bdaemon[\"',\s]+stop\b",
-    re.I,
-)
+_PAIRS = rf"daemon\W+stop|fleet\W+(?:{'|'.join(_OF_THE_FLEET)})"
+_UNREAD = re.compile(rf"\bbillhook\b[^\n;|&]{{0,200}}?\b(?:{_VERBS}|{_PAIRS})\b", re.I)
+_ANSWERS = rf"\bbillhook[\"',\s]+(?:{_VERBS}|{_ON_THE_PAGE})\b|\bbillhook\.(?:approvals|fleet)\b|\bapprovals\.key\b"
+_IN_SCRIPT = re.compile(_ANSWERS, re.I)
+_IN_CODE = re.compile(rf"\bapprove\s*\(|[\"'](?:{_VERBS})[\"']|{_ANSWERS}|\b(?:{_PAIRS})\b", re.I)
 _PERL_HOME = re.compile(UNKNOWN + r"""\{["']?HOME["']?\}""")
 _SELF = re.compile(r"(?:^|@)(?:localhost|127\.|\[?::1)|" + UNKNOWN)  # or a host that the call doesn't show
 _HELP: Final = word_set("--help -h")
@@ -80,7 +81,7 @@ _PROJECT_NAME = re.compile(r"""^\s*name\s*=\s*["']?billhook["']?\s*,?\s*$""", re
 _PLAIN_SPEC = re.compile(r"billhook(?:\[[^\]]*\])?", re.I)
 
 
-def disarm_effect(found: Analysis, protected: Protected) -> Effect | None:
+def disarm_effect(found: Analysis, protected: ProtectedPaths) -> Effect | None:
     """The row `disarm` of the guard's table: the worst that a call would do to billhook itself."""
     world = found.world
     if world is None:
@@ -120,7 +121,7 @@ def _ends_us(effect: Effect) -> bool:
     return effect.kind == "kill" and "ssh" not in effect.via and "billhook" in said.lower()
 
 
-def hits(found: Analysis, world: World, protected: Protected) -> Iterator[Hit]:
+def hits(found: Analysis, world: World, protected: ProtectedPaths) -> Iterator[Hit]:
     """The protected files that a call touches, or may touch."""
     changing = (effect for effect in found.effects if effect.kind in _FILE_EFFECTS)
     touches = [touch for effect in changing for touch in _touched(_below_home(effect, world))]
@@ -262,7 +263,7 @@ def closes(mode: str) -> bool:
     return False
 
 
-def _reason(hit: Hit, protected: Protected) -> str:
+def _reason(hit: Hit, protected: ProtectedPaths) -> str:
     does = "may change" if hit.doubtful else "changes"
     shown = hit.path.replace(UNKNOWN, "...")[:500].encode(errors="replace").decode()
     installed = (*protected.programs, *protected.interpreters, *protected.packages, *protected.sites)
@@ -288,7 +289,19 @@ def _own_verb(found: Analysis, cwd: str) -> str:
     for text in _own_code(found) if ours else ():
         if verbs := _IN_CODE.search(text) or (None if found.complete else _UNREAD.search(text)):
             return _named(verbs[0])
-    return ""
+    verbs = next(filter(None, map(_IN_SCRIPT.search, _scripts(found))), None)
+    return _named(verbs[0]) if verbs else ""
+
+
+def _scripts(found: Analysis) -> Iterator[str]:
+    """The files that interpreters run."""
+    for command in found.commands:
+        language = "python" if PYTHON.fullmatch(command.name) else command.name
+        if language in INTERPRETERS:
+            script, code, module = operand(command.args, INTERPRETERS[language])
+            path = posixpath.join(command.cwd, script or "")
+            if script and code is None and not module and UNKNOWN not in path and len(path) <= LONGEST_PATH:
+                yield REAL.read(path) or ""
 
 
 def _own_code(found: Analysis) -> Iterator[str]:
@@ -303,7 +316,8 @@ def _own_code(found: Analysis) -> Iterator[str]:
 def _named(text: str) -> str:
     lower = text.lower()
     named = next((verb for verb in (*_FOR_THE_USER[1:], "approvals") if verb in lower), "")
-    return named or ("daemon stop" if "daemon" in lower else "trust")
+    fleet = next((verb for verb in _OF_THE_FLEET if "fleet" in lower and verb in lower), "")
+    return named or (f"fleet {fleet}" if fleet else "daemon stop" if "daemon" in lower else "trust")
 
 
 def _verb_of(command: Command, ours: bool, cwd: str) -> str:
@@ -332,8 +346,14 @@ def _forbidden(operands: list[str], rest: tuple[str, ...]) -> str:
             return verb
         if verb == "test" and any(word.startswith("--update") for word in rest):
             return "test --update"
-        if verb == "approvals" and operands[place + 1 :] and not _HELP & set(rest):
-            return "approvals allow"
+        if verb == "approvals" and not _HELP & set(rest):
+            if operands[place + 1 :]:
+                return "approvals allow"
+            if "--watch" in rest and "--json" not in rest:
+                return "approvals --watch"
+        of_fleet = set(_OF_THE_FLEET) & {*operands[place + 1 : place + 3]}
+        if verb == "fleet" and of_fleet and not _HELP & set(rest):
+            return f"fleet {min(of_fleet)}"
         if verb == "daemon" and "stop" in operands[place + 1 : place + 3]:
             return "daemon stop"
     return ""

@@ -15,7 +15,7 @@ from billhook.core.answers import NOTHING, Answer, ask, deny
 from billhook.core.events import Event
 from billhook.core.hook import Context, Hook, Source
 from billhook.core.lazy import later
-from billhook.effects.effect import Effect, Protected
+from billhook.effects.effect import Effect, ProtectedPaths
 
 if TYPE_CHECKING:
     from billhook.builtins import advice, disarm, impact
@@ -76,7 +76,7 @@ disarm             heavy   deny everywhere
 _UNCERTAIN_IN_STRICT: Final = frozenset(
     {"delete", "discard", "overwrite", "run-opaque", "destroy-data", "destroy-infra"}
 )
-_OWN_LAYERS: Final = ("user", "managed")
+_OWN_LAYERS: Final = ("user", "fleet", "managed")
 _RANK: Final = {"-": 0, "allow": 0, "ask": 1, "deny": 2}
 
 Table = Mapping[tuple[str, str, str], str]
@@ -112,7 +112,7 @@ class GuardSettings(msgspec.Struct, frozen=True):
         return self.preset != "off" or any(decision != "allow" for decision in cells)
 
 
-class Judged(msgspec.Struct, frozen=True):
+class EffectVerdict(msgspec.Struct, frozen=True):
     """One effect and what the guard decides about it."""
 
     effect: Effect
@@ -152,7 +152,7 @@ def _with_cells(found: str, effect: Effect, settings: GuardSettings) -> str:
     return "-" if found == "allow" else found
 
 
-def guard(protected: Protected, settings: GuardSettings | None = None) -> Hook:
+def guard(protected: ProtectedPaths, settings: GuardSettings | None = None) -> Hook:
     """The built-in gate for all tool calls. It runs last, so that the reasons of configured hooks reach the model."""
     return Hook(
         name=NAME,
@@ -184,7 +184,7 @@ def shadow_cells(hook: Hook) -> Iterator[Hook]:
 class Guard(msgspec.Struct, frozen=True):
     """What the gate does. Files and folders are looked up at every call."""
 
-    protected: Protected
+    protected: ProtectedPaths
     settings: GuardSettings
     at_once: ClassVar[bool] = True
     """A slow hook before it must neither skip its checks nor make it deny harmless calls."""
@@ -213,10 +213,10 @@ class Guard(msgspec.Struct, frozen=True):
         found = advice.rules_for(event)
         return {"allow": found, "how_to_allow": advice.how_to_allow(found, self.settings.rules_in)}
 
-    def judged(self, effects: tuple[Effect, ...], cwd: str) -> list[Judged]:
+    def judged(self, effects: tuple[Effect, ...], cwd: str) -> list[EffectVerdict]:
         """What the table stops, the strictest first."""
         impacts = impact.impacts_of((effect for effect in effects if effect.kind != "read"), cwd)
-        found = [Judged(each[0], decision_of(each[0], self.settings), each[1]) for each in impacts]
+        found = [EffectVerdict(each[0], decision_of(each[0], self.settings), each[1]) for each in impacts]
         stopped = [impact.with_rescue(each, cwd) for each in found if each.decision != "-"]
         return sorted(stopped, key=lambda each: -_RANK[each.decision])
 

@@ -22,7 +22,7 @@ from billhook.effects.places import base_of, has_pattern, inside
 from billhook.effects.table import word_set
 
 if TYPE_CHECKING:
-    from billhook.builtins.guard import Judged
+    from billhook.builtins.guard import EffectVerdict
 
 _JUNK: Final = word_set(
     """
@@ -277,7 +277,7 @@ def _are_kept(root: str, branches: list[str]) -> bool:
 # How to keep the work
 
 
-def with_rescue(judged: "Judged", cwd: str) -> "Judged":
+def with_rescue(judged: "EffectVerdict", cwd: str) -> "EffectVerdict":
     """The lost files with the command that keeps them; no command if `.git` would be deleted as well."""
     effect = judged.effect
     if not judged.lost or effect.kind not in ("delete", "discard"):

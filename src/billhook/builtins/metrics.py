@@ -91,7 +91,7 @@ def _class_of(ms: float) -> int:
     return math.floor(math.log(min(max(ms, _SHORTEST), _LONGEST)) / _WIDTH)
 
 
-class _OfHook:
+class _HookCounts:
     def __init__(self) -> None:
         self.statuses: Counter[str] = Counter()
         self.durations = Durations()
@@ -137,7 +137,7 @@ class Tally:
     """Counts outcomes by hook. Lives as long as its owner; its memory does not grow with the outcomes."""
 
     def __init__(self) -> None:
-        self._hooks: defaultdict[str, _OfHook] = defaultdict(_OfHook)
+        self._hooks: defaultdict[str, _HookCounts] = defaultdict(_HookCounts)
 
     def add(self, said: OutcomeRecord) -> None:
         self._hooks[said.hook].add(said)

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from billhook.effects import gitstate
-from billhook.effects.effect import UNKNOWN, Command, Protected
+from billhook.effects.effect import UNKNOWN, Command, ProtectedPaths
 from billhook.effects.families.git import general
 from billhook.effects.gitstate import BROKEN, UnreadableError, digest, read_file
 from billhook.effects.places import REAL, World, absolute, has_pattern, inside, repository_above, upwards
@@ -74,7 +74,7 @@ class Hit(msgspec.Struct, frozen=True):
 class ProtectedIndex:
     """The protected files by folded path; the same for every call until the configuration changes."""
 
-    def __init__(self, protected: Protected) -> None:
+    def __init__(self, protected: ProtectedPaths) -> None:
         self.names = {fold(name): name for name in protected.names}
         self.dotted = [name for name in protected.names if "/." in "/" + name]
         packages = _folded(protected.packages)
@@ -102,7 +102,7 @@ _index_of = functools.lru_cache(maxsize=8)(ProtectedIndex)
 class ProtectedFiles:
     """The protected files, seen from one working folder."""
 
-    def __init__(self, protected: Protected, cwd: str, text: str = "") -> None:
+    def __init__(self, protected: ProtectedPaths, cwd: str, text: str = "") -> None:
         self.index = _index_of(protected)
         self.cwd, self.text = cwd, text
         self.dots = "dotglob" in text or "globdots" in text.lower().replace("_", "")

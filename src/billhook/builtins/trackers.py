@@ -141,7 +141,7 @@ def session_naming(sessions: Sessions, project: str) -> Hook:
     return Hook(
         name=SESSION_NAMING,
         title="names the session",
-        run=SessionNaming(sessions, project),
+        run=SessionNamer(sessions, project),
         events=("SessionStart",),
         priority=10,
         dialect="spec",
@@ -149,7 +149,7 @@ def session_naming(sessions: Sessions, project: str) -> Hook:
     )
 
 
-class SessionNaming(msgspec.Struct, frozen=True):
+class SessionNamer(msgspec.Struct, frozen=True):
     """What the built-in does. It fails if the name can't be stored; the event continues."""
 
     sessions: Sessions

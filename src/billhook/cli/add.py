@@ -14,12 +14,13 @@ import click
 import msgspec
 
 from billhook.agents import AGENTS
-from billhook.cli.options import agent_around, at_terminal, flag, option, refuse_agents, refuse_programs, usage
+from billhook.agents.around import agent_around
+from billhook.cli.options import at_terminal, flag, option, refuse_agents, refuse_programs, usage
 from billhook.cli.screen import command_lines, filled, hint, name_lines, note, report, say, shown_path
 from billhook.cli.trust import agreed
 from billhook.config import edit_yaml, recipes, sources
 from billhook.config.config import Config, Entry
-from billhook.config.declaration import Declared, needs_consent
+from billhook.config.declaration import HookDeclaration, needs_consent
 from billhook.config.lint import is_note, lint
 from billhook.config.loader import load_config
 from billhook.config.notices import acknowledge, missing
@@ -406,7 +407,9 @@ def _write_examples(path: Path) -> Path | None:
     return backup
 
 
-def _written(config: Config, path: Path, backup: Path | None, wrote: list[Declared], agent: str) -> Iterator[str]:
+def _written(
+    config: Config, path: Path, backup: Path | None, wrote: list[HookDeclaration], agent: str
+) -> Iterator[str]:
     yield f"wrote {visible(shown_path(str(path)))}{'' if agent else ' and approved its hooks'}"
     if backup is not None:
         yield f"  the old file is now {visible(shown_path(str(backup)))}"

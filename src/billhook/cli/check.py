@@ -23,7 +23,7 @@ from billhook.config import loader, sources
 from billhook.config.builtin_hooks import filled as filled_options
 from billhook.config.builtin_hooks import guard_settings
 from billhook.config.config import Config
-from billhook.config.declaration import Declared
+from billhook.config.declaration import HookDeclaration
 from billhook.config.history import budget_of, facts, lint_log, log_of
 from billhook.config.lint import is_note, lint, sections
 from billhook.config.lint.hooks import Host, HostLimit, limits
@@ -36,7 +36,7 @@ from billhook.core.text import Finding, counted, nearest, one_line, suggest, vis
 # `billhook check --host NAME`:
 class HostReport(msgspec.Struct, frozen=True):
     host: Agent
-    hooks: tuple[Declared, ...]  # the examined hooks
+    hooks: tuple[HookDeclaration, ...]  # the examined hooks
     found: tuple[HostLimit, ...]
     left: int = 0  # hooks that the agent runs itself
     built_in: tuple[str, ...] = ()  # the limits of built-ins
@@ -49,7 +49,7 @@ def host_named(name: str, *also: str) -> Agent:
     return AGENTS[name]
 
 
-def hosted(host: Agent, hooks: Sequence[Declared], left: int, projects: Iterable[str]) -> HostReport:
+def hosted(host: Agent, hooks: Sequence[HookDeclaration], left: int, projects: Iterable[str]) -> HostReport:
     """The limits of these hooks in an agent, in the order of the files."""
     installed = _deadlines(host, projects)
 
@@ -309,21 +309,21 @@ def _beside(path: str) -> str:
     return "name a settings file, a hooks.yaml, or the folder of a project"
 
 
-def _in_its_layer(declared: Declared) -> Declared:
+def _in_its_layer(declared: HookDeclaration) -> HookDeclaration:
     """The user's file keeps its layer if it is named on the command line."""
     if declared.layer == "explicit" and declared.file in sources.user_files():
         return msgspec.structs.replace(declared, layer="user")
     return declared
 
 
-def _placed(declared: Declared, top: Mapping[str, tuple[int, int]]) -> Declared:
+def _placed(declared: HookDeclaration, top: Mapping[str, tuple[int, int]]) -> HookDeclaration:
     """A wrong timeout at the top of a file is reported there, once, and not for each hook."""
     if declared.timeout is None or "timeout" in declared.places or "timeout" not in top:
         return declared
     return msgspec.structs.replace(declared, places={**declared.places, "timeout": top["timeout"]})
 
 
-def _key(declared: Declared) -> tuple[Any, ...]:
+def _key(declared: HookDeclaration) -> tuple[Any, ...]:
     return declared.file, declared.line, declared.column, declared.name
 
 

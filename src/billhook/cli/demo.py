@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from billhook.agent.factory import open_agent
-from billhook.agent.script import Scripted
+from billhook.agent.script import ScriptedModel
 from billhook.agent.ui_events import Show, TextDelta, TurnEnded
 from billhook.cli.agent.terminal import Interrupts, JsonStream, Screen, in_loop
 from billhook.cli.events import Printer
@@ -187,7 +187,7 @@ async def _session(made: DemoFolder, as_json: bool) -> tuple[TurnEnded, int]:
 
 async def _run(config: Config, show: Show, interrupts: Interrupts) -> TurnEnded:
     settings: Any = {"permission_mode": "acceptEdits", "setup": "init", "budget": _BUDGET}
-    async with open_agent(config, Scripted.read(_MODEL), cwd=config.project, show=show, **settings) as agent:
+    async with open_agent(config, ScriptedModel.read(_MODEL), cwd=config.project, show=show, **settings) as agent:
         try:
             return await interrupts.turn(agent.run(PROMPT), agent)
         finally:

@@ -29,7 +29,7 @@ from billhook.core.events import EVENTS, Event
 from billhook.core.text import counted, nearest, one_line, suggest, visible
 from billhook.effects.effect import Effect
 from billhook.store.log import OutcomeRecord
-from billhook.testing.replay import Considered, Judgement, Judges, Past, event_of, judged_then, look_back
+from billhook.testing.replay import Judgement, Judges, PastEvent, PastHook, event_of, judged_then, look_back
 
 _INDENT = 5
 _MOST_EFFECTS = 10
@@ -150,6 +150,7 @@ def _hook_data(one: explain.ExplainedHook) -> dict[str, Any]:
         "notes": one.notes,
         **{key: value for key, value in as_data(one.row).items() if key not in ("name", "why", "effect")},
         "hash": one.row.exact_hash or None,
+        **({"policy": one.row.policy} if one.row.policy else {}),
     }
 
 
@@ -261,7 +262,7 @@ def _facts(one: explain.ExplainedHook) -> Iterator[str]:
         default = f" (default of {row.dialect})" if one.default and configured else ""
         yield from (f"{one.seconds:g} s{default}",) if one.seconds is not None else ()
         yield f"{failure_rule(row.on_failure)}: {one.failure}"
-    yield from facts_of(row, "always shadow approve source")
+    yield from facts_of(row, "always shadow approve policy source")
 
 
 def _conclusion(found: explain.Explanation) -> Iterator[str]:
@@ -285,7 +286,7 @@ def _conclusion(found: explain.Explanation) -> Iterator[str]:
             yield from screen.filled(text, 0)
 
 
-def verdict_line(outlook: explain.Outlook, event: Event) -> str:
+def verdict_line(outlook: explain.Forecast, event: Event) -> str:
     """What is known about the verdict."""
     by = ", ".join(outlook.by)
     if outlook.decision is Decision.DENY:
@@ -328,7 +329,7 @@ def explain_record(digits: str, configs: Sequence[str], *, as_json: bool) -> boo
     return True
 
 
-def _past_data(past: Past, today: Judgement) -> dict[str, Any]:
+def _past_data(past: PastEvent, today: Judgement) -> dict[str, Any]:
     record, names = past.record, "name standing why? decided own said then"
     about = "id seq time event tool input session_id session_name turn_id cwd project host decision reason"
     return {
@@ -346,7 +347,7 @@ def _past_data(past: Past, today: Judgement) -> dict[str, Any]:
     }
 
 
-def _past_screen(past: Past, today: Judgement) -> Iterator[str]:
+def _past_screen(past: PastEvent, today: Judgement) -> Iterator[str]:
     event, record = event_of(past.record), past.record
     yield from _title(heading(event) if event is not None else f"{record.event} {record.tool or ''}")
     session, turn = record.session_name or record.session_id[:36], record.turn_id.rpartition(":")[2]
@@ -373,11 +374,11 @@ def _past_screen(past: Past, today: Judgement) -> Iterator[str]:
     yield from ("", *_today(past, today))
 
 
-def _silent(one: Considered) -> bool:
+def _silent(one: PastHook) -> bool:
     return one.said is not None and one.said.source == "built-in" and screen.word_of(one.said) == "no objection"
 
 
-def _considered(one: Considered, place: int) -> Iterator[str]:
+def _considered(one: PastHook, place: int) -> Iterator[str]:
     if one.said is None:
         yield from _headed("-", one.name, "skipped", "yellow", one.why)
     else:
@@ -393,7 +394,7 @@ def _considered(one: Considered, place: int) -> Iterator[str]:
         yield from screen.facts(["a hook of the calling program"], _INDENT)
 
 
-def _ran(one: Considered, outcome: OutcomeRecord, place: int) -> str:
+def _ran(one: PastHook, outcome: OutcomeRecord, place: int) -> str:
     word = screen.word_of(outcome)
     colour = _COLOURS.get(word, "green") if outcome.status == "ok" else "yellow"
     name = click.style(screen.shown_name(one.name), fg="cyan")
@@ -411,7 +412,7 @@ def _details(outcome: OutcomeRecord) -> Iterator[str | None]:
     yield "failed open: the event continued without its answer" if outcome.failed_open else None
 
 
-def _decision(past: Past) -> str:
+def _decision(past: PastEvent) -> str:
     record = past.record
     if not record.judged:
         did = "the event continued" if record.decision == "none" else f"the answer was {record.decision}"
@@ -422,7 +423,7 @@ def _decision(past: Past) -> str:
     return f"{what}{by}{did}, after {record.duration_ms:.1f} ms"
 
 
-def _today(past: Past, today: Judgement) -> Iterator[str]:
+def _today(past: PastEvent, today: Judgement) -> Iterator[str]:
     """What the rules of today would decide: `billhook replay` for one event."""
     yield click.style("Today", bold=True)
     same = " (the same)" if today.word == judged_then(past.record).word else ""

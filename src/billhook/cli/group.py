@@ -153,7 +153,7 @@ def billhook(ctx: click.Context, as_json: bool) -> int | None:
     return None
 
 
-class FittedHelp(click.HelpFormatter):
+class WrappedHelp(click.HelpFormatter):
     """Help whose examples fit the terminal, too: click does not break them."""
 
     def getvalue(self) -> str:
@@ -162,7 +162,7 @@ class FittedHelp(click.HelpFormatter):
 
 def run() -> None:
     """Run the verb of the command line, and exit."""
-    click.Context.formatter_class = FittedHelp
+    click.Context.formatter_class = WrappedHelp
     try:
         code = billhook.main(standalone_mode=False)
         if sys.stdout is not None:

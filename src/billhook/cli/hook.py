@@ -5,7 +5,7 @@ The streams are read and written whole, whatever kind of pipe they are.
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any
 
 from billhook.cli.signals import catch_signals, handle_signals, hang_up
@@ -104,6 +104,13 @@ def main(argv: list[str]) -> int:
         run.close()
 
 
+def _awaited(waiting: Coroutine[Any, Any, HookResponse]) -> HookResponse:
+    """The response, when a person has answered a question."""
+    import asyncio
+
+    return asyncio.run(waiting)
+
+
 class _HookRun:
     def __init__(self) -> None:
         self.answering = HookServer(_stdin, self._fire)
@@ -128,7 +135,8 @@ class _HookRun:
         if heard is None and self.answering.nobody_waits:
             self._at_once = True
             catch_signals(self.caught)
-            heard = self.answering.judge_at_once()
+            said = self.answering.judge_at_once()
+            heard = said if isinstance(said, HookResponse) else _awaited(said)
         elif heard is None:
             if self.answering.may_go_on and hasattr(os, "fork"):
                 split = _split()

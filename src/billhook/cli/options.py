@@ -1,22 +1,15 @@
-"""The values of options, the configuration of a verb, and whether an agent runs this verb.
+"""The values of options, the configuration of a verb, and verbs that are for people only."""
 
-Only the user can approve hooks. The search for an agent among the parent processes prevents accidents, not attacks: a
-process can hide what it is. Names are compared whole, never as parts of a path, because a folder may be called
-`claude`.
-"""
-
-import itertools
 import math
 import os
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
 import click
 
-from billhook.agents import AGENTS
+from billhook.agents.around import agent_around
 from billhook.config import loader
 from billhook.config.config import Config
 from billhook.core import strictjson
@@ -25,35 +18,7 @@ from billhook.core.events import EVENTS
 from billhook.core.text import suggest
 from billhook.serve.hook_server import canonical
 
-MARKS: Mapping[str, str] = {
-    **{mark: title or agent.title for agent in AGENTS.values() for mark, title in agent.marks.items()},
-    "AUGMENT_AGENT": "Augment",
-    "AI_AGENT": "an agent",
-    "HOOK_EVENT": "a hook",
-    "CLAUDE_EVENT_TYPE": "a hook",
-}
-"""Environment variables that agents set for the commands they run."""
-
-PROGRAMS: Mapping[str, str] = {agent.program: agent.program_title or agent.title for agent in AGENTS.values()}
-PACKAGES: Mapping[tuple[str, str], str] = {
-    one: agent.program_title or agent.title for agent in AGENTS.values() for one in agent.packages
-}
 Verb = Callable[..., Any]
-_INTERPRETER = re.compile(r"node|nodejs|bun|deno|python[\d.]*|pypy[\d.]*|sh|bash|dash|zsh")
-_SCRIPT_ENDS = re.compile(r"\.(?:js|mjs|cjs|py|exe)$")
-
-
-def agent_around() -> str:
-    """The agent that runs this process, and how that was detected; empty without one."""
-    for name, agent in MARKS.items():
-        if os.environ.get(name):
-            return f"{agent} (the variable {name} is set)"
-    for pid in _ancestors():
-        if agent := agent_of(_words(pid)):
-            return f"{agent} (process {pid})"
-        for name in _marks_of(pid):
-            return f"{MARKS[name]} (process {pid} has the variable {name})"
-    return ""
 
 
 def refuse_agents(what: str, why: str = "only the user can approve hooks", otherwise: str = "") -> None:
@@ -76,62 +41,6 @@ def refuse_programs(what: str, why: str, otherwise: str = "") -> None:
     refuse_agents(what, why, otherwise)
     if not at_terminal():
         raise UsageError(f"{what} is refused here: stdin and stdout must be a terminal", hint=_by_hand(otherwise))
-
-
-def agent_of(argv: Sequence[str]) -> str:
-    """The agent that a command line starts; empty for other programs."""
-    if not argv:
-        return ""
-    program, rest = argv[0], list(argv[1:])
-    if _INTERPRETER.fullmatch(_plain(program)):
-        program, rest = _script(rest)
-    name = _plain(program)
-    if name == "billhook" and rest[:1] in (["agent"], ["hook"], ["daemon"]):
-        return f"billhook {rest[0]}"
-    parts = program.split("/")
-    return PROGRAMS.get(name) or next((PACKAGES[pair] for pair in itertools.pairwise(parts) if pair in PACKAGES), "")
-
-
-def _script(words: list[str]) -> tuple[str, list[str]]:
-    while words:
-        word = words.pop(0)
-        if word == "-m" and words:
-            return words[0], words[1:]
-        if not word.startswith("-"):
-            return word, words
-        if word in ("-c", "-e", "--eval", "-p", "--print"):
-            break  # a program on the command line has no name
-    return "", []
-
-
-def _plain(program: str) -> str:
-    return _SCRIPT_ENDS.sub("", os.path.basename(program).lstrip("-"))
-
-
-def _ancestors() -> Iterator[int]:
-    pid = os.getppid()
-    while pid > 0:
-        yield pid
-        try:
-            with open(f"/proc/{pid}/stat", "rb") as file:
-                pid = int(file.read().rpartition(b")")[2].split()[1])
-        except (OSError, ValueError, IndexError):
-            return
-
-
-def _words(pid: int) -> list[str]:
-    with suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
-        return [os.fsdecode(word) for word in file.read(1 << 16).rstrip(b"\0").split(b"\0")]
-    return []
-
-
-def _marks_of(pid: int) -> list[str]:
-    """The marks in another process's environment. A mark that was removed for this process only is still there."""
-    with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
-        pairs = (pair.partition(b"=") for pair in file.read().split(b"\0"))
-        held = {os.fsdecode(name) for name, _, value in pairs if value}
-        return [name for name in MARKS if name in held]
-    return []
 
 
 # The values of options:

@@ -161,7 +161,7 @@ def _transcript_records(
 # The screen:
 class ReplayScreen:
     def __init__(
-        self, found: replay.Replayed, since: str | None, rules: str | None, what: str, unapproved: Sequence[str]
+        self, found: replay.ReplayResult, since: str | None, rules: str | None, what: str, unapproved: Sequence[str]
     ) -> None:
         from billhook.store.redaction import Redactor
 

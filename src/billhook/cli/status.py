@@ -16,7 +16,7 @@ from billhook.cli.install.entries import agents_here
 from billhook.cli.options import loaded
 from billhook.cli.times import ago, midnight
 from billhook.config.config import Config, rows
-from billhook.config.declaration import Declared, needs_consent
+from billhook.config.declaration import HookDeclaration, needs_consent
 from billhook.config.history import GuardReport, RecentRecords, guard_report, log_of, recent
 from billhook.config.lint import is_note
 from billhook.config.notices import MissingGates, blocking_text, gone_text, missing
@@ -77,7 +77,7 @@ def _status() -> FolderStatus:
     return FolderStatus(config=config, problems=problems, installed=installed, lately=lately, gone=gone, guard=guard)
 
 
-def _hooks(read: FileRead) -> list[Declared]:
+def _hooks(read: FileRead) -> list[HookDeclaration]:
     """The hooks of a file, without billhook's entries in an agent's settings."""
     return [one for one in read.entries if not one.ours]
 

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import click
 
-from billhook.cli.options import agent_around, at_terminal, flag, refuse_agents, usage
+from billhook.agents.around import agent_around
+from billhook.cli.options import at_terminal, flag, refuse_agents, usage
 from billhook.cli.screen import fitted, hint, note, picked, report, say, say_json, shown_path, unreadable, width
 from billhook.config import declaration, loader, trust
 from billhook.config.config import Config, Entry, kind_of

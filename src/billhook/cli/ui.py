@@ -11,8 +11,6 @@ from billhook.cli.screen import note, report
 from billhook.serve import control
 from billhook.store.files import state_root, write_atomically
 
-_FILE = "page.html"
-
 
 @click.command(
     "ui",
@@ -43,7 +41,7 @@ def verb(no_open: bool, as_json: bool) -> int:
 
 def _open(root: Path, url: str) -> bool:
     """Open the link through a private file, so that its code is in no list of processes."""
-    path = control.folder_of(root) / _FILE
+    path = control.folder_of(root) / control.PAGE_FILE
     page = f'<!doctype html><meta http-equiv="refresh" content="0;url={html.escape(url)}"><title>billhook</title>'
     write_atomically(path, page.encode(), root=root)
     return webbrowser.open(path.as_uri())

@@ -5,7 +5,7 @@ Imports: core, effects, agents, engine, runners, store, builtins, approvals.
 
 from typing import TYPE_CHECKING, Any
 
-from billhook.config.declaration import LAYERS, Declared, Layer
+from billhook.config.declaration import LAYERS, HookDeclaration, Layer
 from billhook.core.text import Finding
 
 if TYPE_CHECKING:
@@ -23,4 +23,4 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'billhook.config' has no attribute {name!r}")
 
 
-__all__ = ["LAYERS", "Config", "Declared", "Entry", "Finding", "Layer", "load", "load_config"]
+__all__ = ["LAYERS", "Config", "Entry", "Finding", "HookDeclaration", "Layer", "load", "load_config"]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import msgspec
 
 from billhook.config.build import OnPaths, agent_of, branches, paths_of, result
-from billhook.config.declaration import Declared, FixedAnswer, Mask, Rewrite
+from billhook.config.declaration import FixedAnswer, HookDeclaration, Mask, Rewrite
 from billhook.core import strictjson, tools
 from billhook.core.answers import NOTHING, Answer, Decision, Exit, Reply, Status, keep_going, notify, rewrite, stop
 from billhook.core.hook import Context, Handler
@@ -32,20 +32,20 @@ _SECRETS: Final = "secrets"  # `mask: secrets`: everything that the event log re
 _MASK: Final = "***"
 
 
-def handler(declared: Declared, state: FileState) -> Handler:
+def handler(declared: HookDeclaration, state: FileState) -> Handler:
     """The handler of an action."""
     action = declared.action
     if isinstance(action, Rewrite):
         runs = dict(declared.conditions.when).get("runs", ())
-        return Rewriting(action.fields, action.programs, runs, paths_of(declared))
+        return InputRewrite(action.fields, action.programs, runs, paths_of(declared))
     if isinstance(action, Mask):
-        return Masking(action.patterns, state.root)
+        return OutputMask(action.patterns, state.root)
     assert isinstance(action, FixedAnswer)
     made: Handler = _answering(action, declared)
     return Persistent(made, f"{declared.name} {declared.file}", action.limit, state) if action.limit else made
 
 
-def _answering(action: FixedAnswer, declared: Declared) -> Handler:
+def _answering(action: FixedAnswer, declared: HookDeclaration) -> Handler:
     paths = paths_of(declared)
     if action.file:
         return FileContent(os.path.join(declared.folder, os.path.expanduser(action.file)))
@@ -55,7 +55,7 @@ def _answering(action: FixedAnswer, declared: Declared) -> Handler:
         runner = with_values(runner, text, names, paths)
         return CommandOutput(runner, action.decision, action.text, paths)
     if used_in(action.text):
-        return Spoken(action.decision, action.text, paths)
+        return TemplateAnswer(action.decision, action.text, paths)
     return literal(_answer(action.decision, action.text))
 
 
@@ -72,7 +72,7 @@ _MAKERS: Final[dict[str, Callable[[str], Answer]]] = {
 }
 
 
-class Spoken(msgspec.Struct, frozen=True):
+class TemplateAnswer(msgspec.Struct, frozen=True):
     """An answer whose text depends on the event."""
 
     decision: str
@@ -174,7 +174,7 @@ class Persistent(msgspec.Struct, frozen=True):
         return counted[0]
 
 
-class Rewriting(msgspec.Struct, frozen=True):
+class InputRewrite(msgspec.Struct, frozen=True):
     """Changes the tool's input: new values of fields, other programs in a shell command."""
 
     fields: tuple[tuple[str, Any], ...]
@@ -254,7 +254,7 @@ def _starts(words: tuple[str, ...]) -> Iterator[int]:
         at += len(words) if prefix.ending or prefix.doubtful else prefix.at
 
 
-class Masking(msgspec.Struct, frozen=True):
+class OutputMask(msgspec.Struct, frozen=True):
     """Masks what the expressions match, in all strings of an output."""
 
     patterns: tuple[str, ...]
@@ -368,7 +368,7 @@ def shell_line(text: str, ctx: Context, paths: OnPaths | None = None) -> str:
     return _filled(text, quoted)
 
 
-class Fill(msgspec.Struct, frozen=True):
+class EventValues(msgspec.Struct, frozen=True):
     """Puts the event's values into the arguments and variables of a command. `paths` are those of the hook."""
 
     paths: OnPaths | None
@@ -450,7 +450,7 @@ def _spelt(name: str, shell: str, *, quoted: bool) -> str:
 def with_values(runner: CommandRunner, text: str, names: tuple[Named, ...], paths: OnPaths | None) -> CommandRunner:
     """A shell command that gets the event's values as variables of its environment: never as text of the shell."""
     more = ("sh", ALL_FILES) if any(reference == ALL_FILES for _, reference in names) else ()
-    argv, fill = (*runner.argv[:-1], text), Fill(paths) if names else None
+    argv, fill = (*runner.argv[:-1], text), EventValues(paths) if names else None
     return msgspec.structs.replace(runner, argv=argv, variables=names, fill=fill, parameters=more)
 
 

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from billhook.approvals.settings import KINDS, ApprovalSettings, Channel
-from billhook.config.builtin_hooks import WrongError
-from billhook.config.declaration import needs_consent
+from billhook.config.builtin_hooks import OptionError
 from billhook.config.nodes import FieldNodes, Node
 from billhook.config.read_hook import seconds_in
 from billhook.config.sources import FileRead
@@ -17,37 +16,37 @@ _LONGEST: Final = 3600.0
 
 
 def approvals_of(reads: Iterable[FileRead]) -> tuple[ApprovalSettings | None, list[Finding]]:
-    """The settings of the most trusted file that has some; None if the queue is off. And the findings."""
-    found: list[ApprovalSettings | None] = []
+    """The settings of the most trusted file that has some; None without one. And the findings."""
+    found: list[ApprovalSettings] = []
     findings: list[Finding] = []
     for read in reads:
         node, path = read.approvals, read.source.path
         if node is None:
             continue
-        if needs_consent(read.source.layer):
+        if read.source.tightens:
             message = f"a {read.source.layer} file can't set `approvals`"
             findings.append(Finding("BH215", message, path, node.line, node.column, "set it in your own hooks.yaml"))
             continue
         try:
             found.append(_settings(node))
-        except WrongError as wrong:
+        except OptionError as wrong:
             findings.append(Finding(wrong.code, str(wrong), path, wrong.node.line, wrong.node.column, wrong.hint))
             found.append(ApprovalSettings(channels=()))  # questions still wait: a mistake must not answer them
     return (found[0] if found else None), findings
 
 
-def _settings(node: Node) -> ApprovalSettings | None:
+def _settings(node: Node) -> ApprovalSettings:
     if node.value is False:
-        return None
+        return ApprovalSettings(channels=(), seconds=0.0)
     if node.value in (True, None):
         return ApprovalSettings()
     if not isinstance(node.value, FieldNodes):
-        raise WrongError(f"`approvals` must be a mapping, not {node.kind}", "write `approvals: true`", node)
+        raise OptionError(f"`approvals` must be a mapping, not {node.kind}", "write `approvals: true`", node)
     given = dict(_known(node.value, _KEYS, "`approvals` has no key"))
     channels = tuple(map(_channel, _many(given["channels"]))) if "channels" in given else ApprovalSettings().channels
     seconds = seconds_in(given["time"]) if "time" in given else ApprovalSettings().seconds
     if not 0 < seconds <= _LONGEST:
-        raise WrongError(
+        raise OptionError(
             f"`time` can't be `{given['time'].value}`", "for example `time: 5m`; at most 1h", given["time"]
         )
     return ApprovalSettings(channels, seconds, _address(given["link"]) if "link" in given else "")
@@ -57,7 +56,7 @@ def _known(fields: FieldNodes, known: Iterable[str], message: str) -> Iterator[t
     for key, value in fields:
         name = str(key.value)
         if name not in known:
-            raise WrongError(f"{message} `{name}`", suggestion(name, known), key, "BH202")
+            raise OptionError(f"{message} `{name}`", suggestion(name, known), key, "BH202")
         yield name, value
 
 
@@ -70,20 +69,20 @@ def _channel(node: Node) -> Channel:
     if node.value == "desktop":
         return Channel("desktop")
     if not isinstance(node.value, FieldNodes):
-        raise WrongError("a channel must be `desktop`, or a mapping", "such as `slack: $SLACK_WEBHOOK`", node)
+        raise OptionError("a channel must be `desktop`, or a mapping", "such as `slack: $SLACK_WEBHOOK`", node)
     given = dict(_known(node.value, _OF_A_CHANNEL, "a channel has no key"))
     kinds = [key for key in given if key in KINDS and key != "desktop"]
     if len(kinds) != 1:
-        raise WrongError("a channel has one of webhook, ntfy and slack", "such as `slack: $SLACK_WEBHOOK`", node)
+        raise OptionError("a channel has one of webhook, ntfy and slack", "such as `slack: $SLACK_WEBHOOK`", node)
     secret, who = (_text(given[key], key) if key in given else "" for key in ("secret", "who"))
     if kinds == ["webhook"] and not secret:
-        raise WrongError("a webhook needs a `secret`, which signs its requests", "such as `secret: $NAME`", node)
+        raise OptionError("a webhook needs a `secret`, which signs its requests", "such as `secret: $NAME`", node)
     return Channel(kinds[0], _address(given[kinds[0]]), secret, who)
 
 
 def _text(node: Node, name: str) -> str:
     if not isinstance(node.value, str) or not node.value.strip():
-        raise WrongError(f"`{name}` must be a string, not {node.kind}", "write a string", node)
+        raise OptionError(f"`{name}` must be a string, not {node.kind}", "write a string", node)
     return node.value
 
 
@@ -93,5 +92,5 @@ def _address(node: Node) -> str:
 
     url = _text(node, "address")
     if "$" not in url and (problem := address_problem(url)):
-        raise WrongError(f"the address can't be used: {problem}", "such as https://example.com/path", node)
+        raise OptionError(f"the address can't be used: {problem}", "such as https://example.com/path", node)
     return url

@@ -1,7 +1,7 @@
 """Who answers an `ask`: the agent's own dialog, or a person through the queue.
 
-An ask waits in the queue if the agent can't show it to a person and the user has configured `approvals:`, or if one of
-the hooks that ask has `approve: queue`. Without either, everything is as if there were no queue.
+An ask waits in the queue if one of the hooks that ask has `approve: queue`; or if the agent can't show it to a person,
+and the user has configured `approvals:` or sees the queue now. Otherwise the agent handles it as it can.
 """
 
 import time
@@ -13,10 +13,11 @@ import msgspec
 from msgspec.structs import replace
 
 from billhook import agents
-from billhook.agents import EVERY_AGENT, dialect_of
+from billhook.agents import AGENTS, EVERY_AGENT, dialect_of
 from billhook.agents.base import WAITING, can
 from billhook.approvals.queue import Questions, QueuedQuestion, new_id
 from billhook.approvals.settings import ApprovalSettings
+from billhook.approvals.watching import is_watched
 from billhook.config.override import denied_call
 from billhook.core import client_env, strictjson, tools
 from billhook.core.answers import Answer, Decision, Outcome, Verdict
@@ -27,14 +28,17 @@ NAME: Final = "approvals"  # of its outcome in a verdict
 _UNATTENDED: Final = ("bypassPermissions", "dontAsk")  # permission modes in which an agent shows no question
 _MARGIN: Final = 0.2  # seconds before the agent's deadline at which silence denies
 _LONGEST: Final = 4000  # characters of a call, and of a reason
+_WATCHED: Final = ApprovalSettings(channels=())  # without `approvals:`, while a person watches the queue
+_UNWATCHED: Final = ApprovalSettings(channels=(), seconds=0.0)
+_WHILE_OPEN: Final = "it waits for the user's answer while `billhook ui` or `billhook approvals --watch` is open"
 _PLACES: Final = {"terminal": "in a terminal", "page": "on the page"}
 
 
 class Approver(msgspec.Struct, frozen=True):
     """The stage of an engine after the fold: replaces an `ask` by the answer of a person."""
 
-    settings: ApprovalSettings | None  # None: only hooks with `approve: queue` wait
-    queued: frozenset[str]  # those hooks
+    settings: ApprovalSettings | None  # None: an ask waits while a person watches the queue
+    queued: frozenset[str]  # the hooks with `approve: queue`, which always wait
     root: Path
     project: str
     host: str
@@ -42,9 +46,12 @@ class Approver(msgspec.Struct, frozen=True):
     async def __call__(self, verdict: Verdict, ends: float) -> Verdict:
         """The verdict with the answer. Silence denies, and so does a question that can't be stored."""
         asking = tuple(one.hook for one in verdict.outcomes if one.answer.decision is Decision.ASK)
-        if not self._waits(verdict.about, asking):
+        settings = self._applied(verdict.about, asking)
+        if settings is None:
             return verdict
-        began, settings = time.monotonic(), self.settings or ApprovalSettings()
+        if settings is _UNWATCHED:
+            return replace(verdict, reason=f"{verdict.reason} ({_WHILE_OPEN})".lstrip())
+        began = time.monotonic()
         seconds = max(0.0, min(settings.seconds, ends - began - _MARGIN))
         question = self._question(verdict, asking, seconds)
         try:
@@ -65,13 +72,20 @@ class Approver(msgspec.Struct, frozen=True):
         questions = Questions(self.root)
         asked = questions.ask(question)
         is_new = asked.id == question.id  # people got a message about an older one already
-        problems = send(settings, asked, self.root) if is_new else ()
+        files = [file for one in AGENTS.values() for file in one.variable_files]
+        problems = send(settings, asked, self.root, files) if is_new else ()
         return await wait(questions, asked, seconds), problems
 
-    def _waits(self, event: Event, asking: Sequence[str]) -> bool:
+    def _applied(self, event: Event, asking: Sequence[str]) -> ApprovalSettings | None:
+        """The settings for a question; None if the agent handles it."""
+        own = self.settings
         if event.hook_event_name not in WAITING:
-            return False
-        return not self.queued.isdisjoint(asking) or (self.settings is not None and not self._is_shown(event))
+            return None
+        if not self.queued.isdisjoint(asking):
+            return own if own is not None and own.seconds else ApprovalSettings()
+        if self._is_shown(event) or (own is not None and not own.seconds):
+            return None
+        return own or (_WATCHED if is_watched(self.root) else _UNWATCHED)
 
     def _is_shown(self, event: Event) -> bool:
         """Whether the agent shows the question to a person. A program that is no known agent handles it itself."""

@@ -20,9 +20,9 @@ from billhook.config.config import Entry
 from billhook.config.declaration import (
     Action,
     Conditions,
-    Declared,
     Exec,
     FixedAnswer,
+    HookDeclaration,
     Mask,
     PathGlobs,
     Python,
@@ -73,7 +73,7 @@ class Limits(msgspec.Struct, frozen=True):
         return next(against, self.urls[-1] if self.urls else None)
 
 
-def build(declared: Declared, consent: Consent, limits: Limits, state: FileState) -> Hook:
+def build(declared: HookDeclaration, consent: Consent, limits: Limits, state: FileState) -> Hook:
     """The hook, ready to run."""
     run = _handler(declared, limits, state)
     if isinstance(run, CommandRunner):
@@ -85,7 +85,7 @@ def build(declared: Declared, consent: Consent, limits: Limits, state: FileState
     return replace(hook, shadow=True) if declared.shadow else hook
 
 
-def _covered(declared: Declared, consent: Consent) -> CoveredFiles | None:
+def _covered(declared: HookDeclaration, consent: Consent) -> CoveredFiles | None:
     """The files of an approval, under their own names and those to which links lead."""
     if consent.loaded is None:
         return None
@@ -93,14 +93,14 @@ def _covered(declared: Declared, consent: Consent) -> CoveredFiles | None:
     return CoveredFiles(declared.folder, tuple(files.items()))
 
 
-def refusal(declared: Declared, why: str) -> Hook:
+def refusal(declared: HookDeclaration, why: str) -> Hook:
     """Replaces a gate that can't be used: blocks the events that the gate would have judged, and all events if its
     conditions can't be read. Never raises, and waits for no other hook."""
     judged = replace(declared, conditions=_readable(declared.conditions), after=(), timeout=None)
     return _hook(judged, StandIn(why, f"{declared.place} {declared.name}"), "deny")
 
 
-def refusal_of(before: Approval, now: Declared, why: str) -> Hook:
+def refusal_of(before: Approval, now: HookDeclaration, why: str) -> Hook:
     """Replaces a gate that has changed since it was approved: blocks the events that the approved gate would have
     judged. Conditions that the record does not have, or has from another version, are ignored."""
     was = before.definition
@@ -116,7 +116,7 @@ def refusal_of(before: Approval, now: Declared, why: str) -> Hook:
     return refusal(judged, why)
 
 
-def absence(declared: Declared, why: str) -> Hook:
+def absence(declared: HookDeclaration, why: str) -> Hook:
     """Replaces a hook that may not run: it is skipped, with the reason."""
     judged = replace(declared, conditions=_readable(declared.conditions))
     return _hook(judged, StandIn(why, f"{declared.place} {declared.name}", blocks=False), "allow")
@@ -126,7 +126,7 @@ GATED = tuple(name for name, kind in EVENTS.items() if kind.gates)  # the events
 
 
 def _hook(
-    declared: Declared,
+    declared: HookDeclaration,
     run: Handler,
     on_failure: OnFailure,
     state: FileState | None = None,
@@ -152,7 +152,7 @@ def _hook(
     )
 
 
-def _match_and_condition(declared: Declared, state: FileState | None) -> tuple[str | None, Condition | None]:
+def _match_and_condition(declared: HookDeclaration, state: FileState | None) -> tuple[str | None, Condition | None]:
     found: list[Condition] = []
     match = declared.match
     if declared.part:
@@ -163,7 +163,7 @@ def _match_and_condition(declared: Declared, state: FileState | None) -> tuple[s
     return match, all_of([*found, *_conditions_of(declared, state)])
 
 
-def _handler(declared: Declared, limits: Limits, state: FileState) -> Handler:
+def _handler(declared: HookDeclaration, limits: Limits, state: FileState) -> Handler:
     dialect, folder = declared.dialect, declared.folder
     if declared.part and dialect in AGENTS and AGENTS[dialect].parts:
         dialect = f"{dialect}:{declared.part}"
@@ -179,12 +179,12 @@ def _handler(declared: Declared, limits: Limits, state: FileState) -> Handler:
             words = [word.replace(spelt[0], folder).replace(spelt[1], folder) for word in argv]
             runner = execute(words, dialect=dialect, cwd=folder)
             told = declared.shape == "yaml" and any("${" in word and actions.used_in(word) for word in words)
-            return replace(runner, fill=actions.Fill(paths_of(declared))) if told else runner
+            return replace(runner, fill=actions.EventValues(paths_of(declared))) if told else runner
         case Python(target, interpreter, options):
             from billhook.runners.worker import python
 
             function = python(target, folder=declared.module_folder, interpreter=interpreter, dialect=dialect)
-            return replace(function, options=options) if options else function
+            return replace(function, options=options, warm=declared.warm and limits.warm)
         case Url(url, headers, allowed_env):
             from billhook.runners.webhook import webhook
 
@@ -230,13 +230,13 @@ def with_waves(entries: Sequence[Entry]) -> list[Entry]:
     return marked
 
 
-def _starts_with_others(one: Declared) -> bool:
+def _starts_with_others(one: HookDeclaration) -> bool:
     ordered = one.after or one.conditions.when or "priority" in one.places
     together = one.agent in AGENTS and AGENTS[one.agent].parallel and not ordered
     return together and not any(map(_DEPENDS.search, _texts(one)))
 
 
-def _texts(one: Declared) -> Iterator[str]:
+def _texts(one: HookDeclaration) -> Iterator[str]:
     words: Sequence[str] = ()
     if isinstance(one.action, RunAction):
         yield one.action.text
@@ -270,7 +270,7 @@ PERIODS: Final = ("session", "turn", "project")
 _RUNS: Final = "runs"  # the kind of record with the hooks that ran in a session or project
 
 
-def _conditions_of(declared: Declared, state: FileState | None) -> Iterator[Condition]:
+def _conditions_of(declared: HookDeclaration, state: FileState | None) -> Iterator[Condition]:
     """The conditions of a hook, the cheapest first and those that store something last. Without a state, those that
     need one are left out."""
     wanted, folder = declared.conditions, declared.folder
@@ -288,10 +288,10 @@ def _conditions_of(declared: Declared, state: FileState | None) -> Iterator[Cond
     if wanted.after_effects:
         yield AfterEffect(wanted.after_effects)
     if (wanted.once or wanted.cooldown) and state is not None:
-        yield NotAgain(f"{declared.name} {declared.file}", wanted.once, wanted.cooldown, folder, state)
+        yield Cooldown(f"{declared.name} {declared.file}", wanted.once, wanted.cooldown, folder, state)
 
 
-def paths_of(declared: Declared) -> "OnPaths | None":
+def paths_of(declared: HookDeclaration) -> "OnPaths | None":
     """The condition `paths` of a hook, where it has one."""
     paths = declared.conditions.paths
     return OnPaths(paths.read, paths.write, declared.folder) if paths != PathGlobs() else None
@@ -526,7 +526,7 @@ def result(name: str, ctx: Context) -> Any:
 # -- how often
 
 
-class NotAgain(msgspec.Struct, frozen=True):
+class Cooldown(msgspec.Struct, frozen=True):
     """True the first time in a session, turn or project, and when the last time is long enough ago; notes the time."""
 
     hook: str

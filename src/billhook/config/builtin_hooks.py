@@ -17,7 +17,7 @@ import msgspec
 from billhook.agents import TABLE
 from billhook.builtins import trackers
 from billhook.config import sources
-from billhook.config.declaration import Declared, Exec, FixedAnswer, Python, RunAction
+from billhook.config.declaration import Exec, FixedAnswer, HookDeclaration, Python, RunAction
 from billhook.config.nodes import FieldNodes, Node
 from billhook.config.recorder import SessionLookup
 from billhook.config.sources import Builtin, FileSnapshot
@@ -28,7 +28,7 @@ from billhook.core.events import Event
 from billhook.core.hook import Context, Hook, Source
 from billhook.core.lazy import pattern
 from billhook.core.text import folded, suggestion
-from billhook.effects.effect import KINDS, SCOPES, Protected
+from billhook.effects.effect import KINDS, SCOPES, ProtectedPaths
 from billhook.store.approvals import Approvals
 from billhook.store.files import state_root
 from billhook.store.state import FileState
@@ -109,7 +109,9 @@ def _reject_unknown(name: str, value: str, known: Sequence[str]) -> None:
         raise UsageError(f"unknown value of {name}: `{value}`", hint=f"use one of {', '.join(known)}")
 
 
-def protected(found: sources.FoundSources, root: Path, entries: Sequence["Entry"], approvals: Approvals) -> Protected:
+def protected(
+    found: sources.FoundSources, root: Path, entries: Sequence["Entry"], approvals: Approvals
+) -> ProtectedPaths:
     """The files that the guard protects, existing or not: a new file would be a new layer. Files with approvals in
     folders below are protected, too: they apply as soon as an agent works there."""
     folders = dict.fromkeys([found.project, *(file.folder for file in found.files)])
@@ -131,7 +133,7 @@ def protected(found: sources.FoundSources, root: Path, entries: Sequence["Entry"
         if entry.consent.standing in ("approved", "changed"):
             approved += [entry.declared.file, *_named(entry, look)]
     installed = installation()
-    return Protected(
+    return ProtectedPaths(
         files=tuple(dict.fromkeys(files)),
         folders=(*(os.path.join(folder, ".billhook") for folder in folders), *sorted(own_folders)),
         programs=programs(settings),
@@ -277,14 +279,14 @@ class Reviews(msgspec.Struct, frozen=True):
     in_agent: bool  # calls of an agent have codes; test events have none
     pause: "Pause | None"
 
-    def added(self, hook: Hook, declared: Declared | None = None) -> Hook:
+    def added(self, hook: Hook, declared: HookDeclaration | None = None) -> Hook:
         """The hook, with a review if the user can override it: never a hook of the managed layer."""
         guard = is_the_guard(hook)
         action = declared.action if declared is not None else None
         once = self.in_agent and (guard or (isinstance(action, FixedAnswer) and action.decision in ("deny", "ask")))
         names = (hook.name, declared.name if declared is not None else hook.name.removeprefix("built-in/"))
         pause = self.pause if self.pause is not None and self.pause.covers(*names) else None
-        if hook.source.layer == "managed" or hook.shadow or not (once or pause is not None):
+        if hook.source.layer in ("managed", "fleet") or hook.shadow or not (once or pause is not None):
             return hook
         review = Review(hook.name, self.project, self.state, guard, once, pause)
         return msgspec.structs.replace(hook, review=review)
@@ -386,7 +388,7 @@ PRESETS: Final = ("standard", "strict", "off")
 LARGEST_LIMITS: Final = 50  # limits that one file may set: each is checked before every tool call
 
 
-class WrongError(Exception):
+class OptionError(Exception):
     """An option with an invalid value; the hint has valid ones."""
 
     def __init__(self, message: str, hint: str, node: Node, code: str = "BH203") -> None:
@@ -397,7 +399,7 @@ class WrongError(Exception):
 class OptionKind(msgspec.Struct, frozen=True):
     """The values that an option may have."""
 
-    read: Callable[[str, Node], Any]  # its value from a node of a file; raises WrongError
+    read: Callable[[str, Node], Any]  # its value from a node of a file; raises OptionError
     schema: dict[str, Any]  # the same for editors
 
 
@@ -414,7 +416,7 @@ class Option(msgspec.Struct, frozen=True):
 def _plain(wanted: str, schema: dict[str, Any]) -> OptionKind:
     def read(name: str, node: Node) -> Any:
         if not node.is_a(wanted):
-            raise WrongError(f"`{name}` must be {wanted}, not {node.kind}", f"write {wanted}", node)
+            raise OptionError(f"`{name}` must be {wanted}, not {node.kind}", f"write {wanted}", node)
         return node.value
 
     return OptionKind(read, schema)
@@ -428,7 +430,7 @@ def _number(least: float, *, whole: bool = False) -> OptionKind:
         if not node.is_a("a number") or (whole and isinstance(value, float)) or not least <= value < below:
             shown = f"{least}" if whole else f"{least:g}"
             message = f"`{name}` must be {wanted} of at least {shown}, not {_shown(node)}"
-            raise WrongError(message, f"write {wanted}", node)
+            raise OptionError(message, f"write {wanted}", node)
         return value
 
     return OptionKind(read, {"type": "integer" if whole else "number", "minimum": least})
@@ -439,7 +441,7 @@ def _one_of(**words: Any) -> OptionKind:
         if isinstance(node.value, str) and node.value.lower() in words:
             return words[node.value.lower()]
         listed = ", ".join(words)
-        raise WrongError(f"`{name}` must be one of {listed}, not {_shown(node)}", f"use one of {listed}", node)
+        raise OptionError(f"`{name}` must be one of {listed}, not {_shown(node)}", f"use one of {listed}", node)
 
     return OptionKind(read, {"enum": list(words)})
 
@@ -447,7 +449,7 @@ def _one_of(**words: Any) -> OptionKind:
 def _texts(name: str, node: Node) -> tuple[str, ...]:
     values = [one.value for one in node.value] if isinstance(node.value, tuple) else [node.value]
     if not all(isinstance(value, str) and value for value in values):
-        raise WrongError(f"`{name}` must be a list of names", "write them as [one, two]", node)
+        raise OptionError(f"`{name}` must be a list of names", "write them as [one, two]", node)
     return tuple(map(str, values))
 
 
@@ -457,7 +459,7 @@ def _folder(name: str, node: Node) -> str:
     path = os.path.expanduser(str(_TEXT.read(name, node)))
     if not os.path.isabs(path):
         hint = "write a path that begins with / or ~"
-        raise WrongError(f"`{name}` must be an absolute path, not {_shown(node)}", hint, node)
+        raise OptionError(f"`{name}` must be an absolute path, not {_shown(node)}", hint, node)
     return path
 
 
@@ -469,7 +471,7 @@ def _rule(name: str, node: Node) -> str:
     try:
         condition(text)
     except RuleError as error:
-        raise WrongError(f"`{name}`: {error.message}", error.hint or "such as `Bash(git push *)`", node) from None
+        raise OptionError(f"`{name}`: {error.message}", error.hint or "such as `Bash(git push *)`", node) from None
     return text
 
 
@@ -481,18 +483,18 @@ _PRICE_FIELDS: Final = ("input", "output", "cache_read", "cache_write")
 def _prices(name: str, node: Node) -> dict[str, dict[str, float]]:
     hint = 'such as {"*": {input: 3, output: 15}}, for a million tokens'
     if not isinstance(node.value, FieldNodes):
-        raise WrongError(f"`{name}` must be a mapping, not {node.kind}", hint, node)
+        raise OptionError(f"`{name}` must be a mapping, not {node.kind}", hint, node)
     found: dict[str, dict[str, float]] = {}
     for model, price in node.value:
         if not isinstance(price.value, FieldNodes):
-            raise WrongError(f"the price of `{model.value}` must be a mapping, not {price.kind}", hint, price)
+            raise OptionError(f"the price of `{model.value}` must be a mapping, not {price.kind}", hint, price)
         given = {
             _known(key, dict.fromkeys(_PRICE_FIELDS, _PRICE), f"a price has no `{key.value}`"): value
             for key, value in price.value
         }
         found[str(model.value)] = {field: _PRICE.read(field, value) for field, value in given.items()}
         if not {"input", "output"} <= given.keys():
-            raise WrongError(f"the price of `{model.value}` needs `input` and `output`", hint, price)
+            raise OptionError(f"the price of `{model.value}` needs `input` and `output`", hint, price)
     return found
 
 
@@ -519,6 +521,8 @@ _OF_A_LIMIT: Final[dict[str, OptionKind]] = {
     "of": _one_of(calls="calls", minutes="minutes", tokens="tokens", cost="cost"),
     "prices": _PRICES,
     "then": _one_of(deny="deny", ask="ask", block="deny"),
+    "scope": _one_of(session="session", fleet="fleet"),
+    "offline": _one_of(local="local", deny="deny", block="deny"),
     "reason": _TEXT,
 }
 _PRESET: Final = _one_of(**{name: name for name in PRESETS})
@@ -529,20 +533,20 @@ _SUCH_AS: Final = "such as {rule: Bash, at_most: 5, per: turn}"
 def _limits(name: str, node: Node) -> tuple[dict[str, Any], ...]:
     many = node.value if isinstance(node.value, tuple) else (node,)
     if len(many) > LARGEST_LIMITS:
-        raise WrongError(f"`{name}` has {len(many)} limits; at most {LARGEST_LIMITS} are allowed", "merge some", node)
+        raise OptionError(f"`{name}` has {len(many)} limits; at most {LARGEST_LIMITS} are allowed", "merge some", node)
     return tuple(_limit(one) for one in many)
 
 
 def _limit(node: Node) -> dict[str, Any]:
     if not isinstance(node.value, FieldNodes):
-        raise WrongError(f"a limit must be a mapping, not {node.kind}", _SUCH_AS, node)
+        raise OptionError(f"a limit must be a mapping, not {node.kind}", _SUCH_AS, node)
     limit: dict[str, Any] = {}
     for key, value in node.value:
         known = _known(key, _OF_A_LIMIT, f"a limit has no `{key.value}`")
         limit[known] = _OF_A_LIMIT[known].read(known, value)
     for needed in ("at_most", "per"):
         if needed not in limit:
-            raise WrongError(f"a limit needs `{needed}`", _SUCH_AS, node)
+            raise OptionError(f"a limit needs `{needed}`", _SUCH_AS, node)
     _check_unit(limit, node)
     return limit
 
@@ -552,15 +556,20 @@ def _check_unit(limit: Mapping[str, Any], node: Node) -> None:
     unit = limit.get("of", "calls")
     hint = f"such as {{at_most: 60, of: {unit}, per: session}}"
     if unit == "minutes" and limit["per"] == "minute":
-        raise WrongError("a limit of minutes must be per turn or session", hint, node)
+        raise OptionError("a limit of minutes must be per turn or session", hint, node)
     if unit in ("tokens", "cost") and limit["per"] != "session":
-        raise WrongError(f"a limit of {unit} must be per session", hint, node)
+        raise OptionError(f"a limit of {unit} must be per session", hint, node)
     if unit != "cost" and limit["at_most"] % 1:
-        raise WrongError(
+        raise OptionError(
             f"`at_most` must be a whole number, not `{limit['at_most']}`", "only a cost may be a part", node
         )
     if (unit == "cost") != bool(limit.get("prices")):
-        raise WrongError("a limit of cost needs `prices`, and no other has them", _PRICED, node)
+        raise OptionError("a limit of cost needs `prices`, and no other has them", _PRICED, node)
+    if limit.get("scope") == "fleet" and (limit["per"] != "minute" or limit.get("of", "calls") != "calls"):
+        example = "such as {at_most: 100, per: minute, scope: fleet}"
+        raise OptionError("a limit of the fleet must be of calls per minute", example, node)
+    if "offline" in limit and limit.get("scope") != "fleet":
+        raise OptionError("`offline` is for limits of the fleet", "add scope: fleet", node)
 
 
 LIMIT: Final[dict[str, Any]] = {
@@ -569,6 +578,7 @@ LIMIT: Final[dict[str, Any]] = {
         **{key: kind.schema for key, kind in _OF_A_LIMIT.items()},
         "atMost": _OF_A_LIMIT["at_most"].schema,
         "then": {"enum": ["deny", "ask"]},
+        "offline": {"enum": ["local", "deny"]},
     },
     "additionalProperties": False,
 }
@@ -606,10 +616,10 @@ def _cells(name: str, node: Node) -> dict[str, str]:
     found: dict[str, str] = {}
     for key, value in node.value if isinstance(node.value, FieldNodes) else ():
         if hint := unknown_cell(str(key.value)):
-            raise WrongError(f"`guard` has no option `{key.value}`", hint, key, "BH202")
+            raise OptionError(f"`guard` has no option `{key.value}`", hint, key, "BH202")
         if value.value not in DECISIONS:
             message = f"`{key.value}` must be one of {', '.join(DECISIONS)}, not {_shown(value)}"
-            raise WrongError(message, f"use one of {', '.join(DECISIONS)}, or {{shadow: deny}} to try one", value)
+            raise OptionError(message, f"use one of {', '.join(DECISIONS)}, or {{shadow: deny}} to try one", value)
         found[str(key.value)] = str(value.value)
     return found
 
@@ -648,7 +658,7 @@ OPTIONS: Final[Mapping[str, Sequence[Option]]] = {
 """Every built-in with its options."""
 
 
-def read_options(builtin: str, fields: FieldNodes) -> tuple[dict[str, Any], list[WrongError]]:
+def read_options(builtin: str, fields: FieldNodes) -> tuple[dict[str, Any], list[OptionError]]:
     """The options of a file, by their internal names; and an error for each invalid one."""
     known = {option.name: option.kind for option in OPTIONS[builtin]}
     if builtin == "rate-limit" and any(folded(str(key.value)) in ("atmost", "per", "rule") for key, _ in fields):
@@ -658,14 +668,14 @@ def read_options(builtin: str, fields: FieldNodes) -> tuple[dict[str, Any], list
         fields = _guard_fields(fields)
         known = {name: known[name] for name in ("preset", "cells", "shadow")}
     settled: dict[str, Any] = {}
-    wrong: list[WrongError] = []
+    wrong: list[OptionError] = []
     for key, value in fields:
         try:
             name = _known(key, known, f"`{builtin}` has no option `{key.value}`")
             if value.value is not None:
                 found = known[name].read(name, value)
                 settled[name] = {**settled.get(name, {}), **found} if isinstance(found, dict) else found
-        except WrongError as error:
+        except OptionError as error:
             wrong.append(error)
     return settled, wrong
 
@@ -687,7 +697,7 @@ def _known(key: Node, known: Mapping[str, OptionKind], message: str) -> str:
         if folded(one) == folded(name):
             return one
     hint = suggestion(name, known, f"known here: {', '.join(known)}" if known else "remove it")
-    raise WrongError(message, hint, key, "BH202")
+    raise OptionError(message, hint, key, "BH202")
 
 
 def _shown(node: Node) -> str:

@@ -17,15 +17,15 @@ from billhook.config.builtin_hooks import Review, StandIn, filled
 from billhook.config.declaration import (
     BUILTINS,
     Action,
-    Declared,
     Exec,
     FixedAnswer,
+    HookDeclaration,
     HookFields,
     Mask,
-    NotYet,
     Python,
     Rewrite,
     RunAction,
+    UnsupportedAction,
     Url,
 )
 from billhook.config.recorder import SessionLookup
@@ -42,10 +42,12 @@ from billhook.store.state import FileState
 if TYPE_CHECKING:
     from billhook.approvals.settings import ApprovalSettings
     from billhook.builtins.session_notes import SeenEffects, SessionNotes
+    from billhook.config.fleet_policy import AppliedPolicy
     from billhook.config.override import Pause
     from billhook.config.permissions import Rules
-    from billhook.config.recorder import Recording
+    from billhook.config.recorder import LogRecorder
     from billhook.config.trust import Consent, Trust
+    from billhook.core.answers import Verdict
     from billhook.engine.engine import Approve, Engine, Observer
     from billhook.engine.progress import Listener
 
@@ -56,7 +58,7 @@ State = Literal["runs", "off", "new", "changed", "broken", "not yet", "same", "e
 class Entry(msgspec.Struct, frozen=True):
     """One configured hook and its state."""
 
-    declared: Declared
+    declared: HookDeclaration
     consent: "Consent"
     state: State
     """`runs`; `off`: switched off; `new`, `changed`: not approved; `broken`; `not yet`: a type that is not supported;
@@ -97,7 +99,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     host: str = ""  # the agent that it was loaded for, if that runs some of the entries itself
     folder: str = ""  # the folder that it was loaded for
     pause: "Pause | None" = None  # `billhook pause`; it may be over
-    approvals: "ApprovalSettings | None" = None  # `approvals:`; None: only hooks with `approve: queue` wait
+    fleet: "AppliedPolicy | None" = None  # the policy of the fleet that this machine is a host of
+    approvals: "ApprovalSettings | None" = None  # `approvals:`; None: asks wait while a person watches the queue
 
     @functools.cached_property
     def pending(self) -> tuple[Entry, ...]:
@@ -163,7 +166,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             know=self.knowing,
             listen=listen,
             notices=None if self.knowing is None else Notices(self, host),
-            approve=self._approver(host) if approvals and self.may_wait else None,
+            approve=self._approver(host) if approvals else None,
         )
 
     @functools.cached_property
@@ -171,15 +174,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The hooks with `approve: queue`."""
         return frozenset(one.shown for one in self.entries if one.declared.approve)
 
-    @property
-    def may_wait(self) -> bool:
-        """Whether an ask may wait for a person in the queue."""
-        return self.approvals is not None or bool(self.queued)
-
     def _approver(self, host: str) -> "Approve":
-        from billhook.config.approver import Approver
+        """What happens to an ask. Its modules are loaded with the first one."""
 
-        return Approver(self.approvals, self.queued, Path(self.root), self.project, host)
+        async def approve(verdict: "Verdict", ends: float) -> "Verdict":
+            from billhook.config.approver import Approver
+
+            return await Approver(self.approvals, self.queued, Path(self.root), self.project, host)(verdict, ends)
+
+        return approve
 
     def noting(self, state: FileState) -> "Iterator[SeenEffects | SessionNotes]":
         """The observers that hooks need: the effects of calls for `after_effect`; when sessions began, and how many
@@ -195,17 +198,17 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             yield SessionNotes(state, self.project, one.shown, one.declared.gate)
 
     @functools.cached_property
-    def recording(self) -> "Recording | None":
+    def recording(self) -> "LogRecorder | None":
         """The event log; None if nothing is recorded."""
         settings = self.builtins["event-logger"]
         if self.knowing is None or settings.enabled is False:
             return None
-        from billhook.config.recorder import Recording
+        from billhook.config.recorder import LogRecorder
 
-        return Recording(self, filled("event-logger", settings.options), self.knowing)
+        return LogRecorder(self, filled("event-logger", settings.options), self.knowing)
 
 
-def _needs_notes(declared: Declared) -> bool:
+def _needs_notes(declared: HookDeclaration) -> bool:
     """Whether a hook depends on the start of a session or on its prompts."""
     limited = isinstance(declared.action, FixedAnswer) and declared.action.limit > 0
     return limited or declared.conditions.once == "turn" or "changed_files" in repr(declared.conditions.when)
@@ -244,7 +247,8 @@ class HookRow(HookFields, frozen=True, kw_only=True):
     hash: str = ""  # the key of its approval, if it has one; `exact_hash` is set for all hooks
     entry: Entry | None = None
     hooks: tuple[Hook, ...] = ()  # its hooks in an engine, stand-ins included
-    declared: Declared | None = None  # None: a built-in, or the stand-in for a file that can't be read
+    policy: str = ""  # the policy that it is part of, and its signer, in the layer `fleet`
+    declared: HookDeclaration | None = None  # None: a built-in, or the stand-in for a file that can't be read
 
     @property
     def place(self) -> str:
@@ -307,6 +311,9 @@ def rows(config: Config) -> list[HookRow]:
         _of_entry(entry, tuple(hooks)) if entry is not None else _alone(hooks[0], name)
         for entry, name, hooks in owners.values()
     ]
+    if config.fleet is not None:
+        signed = config.fleet.signed
+        found = [replace(row, policy=signed) if row.layer == "fleet" else row for row in found]
     return sorted(found, key=lambda row: row.effect == "nothing")
 
 
@@ -353,7 +360,7 @@ def _effect(hooks: tuple[Hook, ...]) -> Effect:
 
 def kind_of(action: Action | None) -> str:
     """The kind of a hook, in one word."""
-    return action.kind if isinstance(action, NotYet) else _KINDS.get(type(action), "")
+    return action.kind if isinstance(action, UnsupportedAction) else _KINDS.get(type(action), "")
 
 
 # Snapshots of configurations:

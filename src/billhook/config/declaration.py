@@ -1,7 +1,7 @@
 """A hook as a file declares it: plain data, before anything is looked up, interpolated or run.
 
-All readers of configuration return `Declared` records, whatever the shape of the file. Trust, lint, the screens and the
-code that builds runnable hooks start from them.
+All readers of configuration return `HookDeclaration` records, whatever the shape of the file. Trust, lint, the screens
+and the code that builds runnable hooks start from them.
 """
 
 import itertools
@@ -16,8 +16,8 @@ from billhook.core.answers import OnFailure
 from billhook.core.hook import listens
 from billhook.core.text import Finding, folded
 
-Layer = Literal["managed", "user", "explicit", "project", "local"]
-LAYERS: tuple[Layer, ...] = ("managed", "user", "explicit", "project", "local")  # most trusted first
+Layer = Literal["managed", "fleet", "user", "explicit", "project", "local"]
+LAYERS: tuple[Layer, ...] = ("managed", "fleet", "user", "explicit", "project", "local")  # most trusted first
 
 Shape = Literal["strings", "flat", "nested", "hooks.json", "yaml"]
 AnswerKind = Literal["deny", "ask", "allow", "inject", "notify", "keep_going", "stop"]
@@ -97,13 +97,13 @@ EVENT_VARIABLES: Final = frozenset(
 """Names in `${...}` whose values come from the event; `actions.py` has the values."""
 
 
-class NotYet(msgspec.Struct, frozen=True, tag="not-yet"):
+class UnsupportedAction(msgspec.Struct, frozen=True, tag="not-yet"):
     """A handler of a type that is not supported yet: `mcp_tool`, `prompt`, `agent`."""
 
     kind: str
 
 
-Action: TypeAlias = RunAction | Exec | Python | Url | FixedAnswer | Rewrite | Mask | NotYet
+Action: TypeAlias = RunAction | Exec | Python | Url | FixedAnswer | Rewrite | Mask | UnsupportedAction
 
 
 class PathGlobs(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -192,7 +192,7 @@ class HookFields(msgspec.Struct, frozen=True, kw_only=True):
     line: int = 0
 
 
-class Declared(HookFields, frozen=True, kw_only=True):
+class HookDeclaration(HookFields, frozen=True, kw_only=True):
     """One hook of one file."""
 
     name: str
@@ -267,7 +267,7 @@ class Declared(HookFields, frozen=True, kw_only=True):
                 return f"rewrite: {', '.join(pairs)}"
             case Mask(patterns):
                 return f"mask: {', '.join(patterns)}"
-            case NotYet(kind):
+            case UnsupportedAction(kind):
                 return f"{kind} (not supported yet)"
             case _:
                 return "switched off" if self.switch else "no usable action"
@@ -312,7 +312,7 @@ def made_name(action: Action | None, event: str = "") -> str:
             return decision
         case Rewrite() | Mask():
             return str(action.__struct_config__.tag)
-        case NotYet(kind):
+        case UnsupportedAction(kind):
             return kind
         case _:
             return "hook"

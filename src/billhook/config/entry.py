@@ -1,4 +1,4 @@
-"""One entry of a file, read into a `Declared`: its action, its fields, and the part of an event that it is for."""
+"""One entry of a file, read into a `HookDeclaration`: its action, its fields, and the events that it is for."""
 
 import re
 from typing import Any, Final, cast
@@ -19,7 +19,7 @@ from billhook.config.declaration import (
     OF_OTHERS,
     TYPES,
     Conditions,
-    Declared,
+    HookDeclaration,
     Layer,
     Shape,
     field_of,
@@ -80,7 +80,7 @@ class Part(msgspec.Struct, frozen=True):
             return True
 
 
-# One entry of a file, read into a `Declared`:
+# One entry of a file, read into a `HookDeclaration`:
 
 
 _EVENTS_BY_FOLD: Final = {folded(name): name for name in EVENTS}
@@ -92,7 +92,7 @@ MOST_EXPRESSIONS: Final = 200
 """Expressions that are compiled in one file. Compiling takes time, and the file may not be approved."""
 
 
-class Where(msgspec.Struct, frozen=True):
+class FileContext(msgspec.Struct, frozen=True):
     """The file that is being read, and its settings for all hooks."""
 
     file: str
@@ -119,7 +119,7 @@ class EntryReader:
     """One entry while it is read. `declared()` returns the result, `findings` are the mistakes found meanwhile."""
 
     def __init__(
-        self, where: Where, node: Node, shape: Shape, *, name: str = "", group: "EntryReader | None" = None
+        self, where: FileContext, node: Node, shape: Shape, *, name: str = "", group: "EntryReader | None" = None
     ) -> None:
         self.where, self.node, self.shape, self.name, self.group = where, node, shape, name, group
         self.findings: list[Finding] = []
@@ -469,7 +469,7 @@ class EntryReader:
 
     # -- the whole entry
 
-    def declared(self, events: tuple[str, ...] | None, shape_default: str, known: frozenset[str]) -> Declared:
+    def declared(self, events: tuple[str, ...] | None, shape_default: str, known: frozenset[str]) -> HookDeclaration:
         """The whole entry. `events` is None if the entry itself has them."""
         self.take(known)
         if self.group is not None:
@@ -494,7 +494,7 @@ class EntryReader:
         background = self.flag("background") | self.flag("rewake")
         title = self.text("title") or ""
         conditions, timeout = self.conditions(), self.timeout()
-        return Declared(
+        return HookDeclaration(
             name=self.name or made_name(action),
             named=bool(self.name),
             title=title,

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from billhook.agents import AGENTS
 from billhook.builtins.guard import Guard
 from billhook.builtins.rate_limit import RateLimiter
-from billhook.config.build import EventTests, NotAgain, OnBranch, OnPaths, absence
+from billhook.config.build import Cooldown, EventTests, OnBranch, OnPaths, absence
 from billhook.config.builtin_hooks import StandIn
 from billhook.config.config import Config, HookRow, rows
-from billhook.config.declaration import Conditions, Declared, Exec, FixedAnswer, Mask, Python, RunAction, Url
+from billhook.config.declaration import Conditions, Exec, FixedAnswer, HookDeclaration, Mask, Python, RunAction, Url
 from billhook.config.entry import Part
 from billhook.config.lint import edit, listed
 from billhook.config.lint.matchers import TOOLS, VALUES, corrected_rule, lint_match, other_spelling, with_rule
@@ -38,7 +38,7 @@ from billhook.effects.effect import Effect
 from billhook.effects.rules import Rule
 from billhook.engine.plan import Plan, together
 from billhook.engine.step import Step
-from billhook.runners.command import Literally
+from billhook.runners.command import ConstantAnswer
 from billhook.store.files import StoreError
 
 Failed = Literal[
@@ -53,7 +53,7 @@ class Proposal(msgspec.Struct, frozen=True):
     """One edit of a hook."""
 
     fix: str  # for the user: "write `match: Bash`"
-    fields: Mapping[str, Any]  # what it changes: fields of `Declared`, or `rules`
+    fields: Mapping[str, Any]  # what it changes: fields of `HookDeclaration`, or `rules`
     corrects: bool = False  # it corrects a slip; else it adds calls that the hook was not for
 
 
@@ -111,7 +111,7 @@ class ExplainedHook(msgspec.Struct, frozen=True, kw_only=True):
         return "; ".join(reason.fix for reason in self.reasons if reason.fix)
 
 
-class Outlook(msgspec.Struct, frozen=True, kw_only=True):
+class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     """What is known about the verdict in advance."""
 
     decision: Decision  # the strictest known answer
@@ -128,7 +128,7 @@ class Explanation(msgspec.Struct, frozen=True):
     event: Event
     hooks: tuple[ExplainedHook, ...]  # those for this event: first those that run, in order
     others: tuple[ExplainedHook, ...]  # those that listen for other events only
-    outlook: Outlook
+    outlook: Forecast
     parallel: bool = False
     waves: tuple[tuple[str, ...], ...] = ()  # the hooks that start at the same time, in order; those that run alone too
 
@@ -225,7 +225,7 @@ def _explained(row: HookRow, event: Event, config: Config, earlier: Sequence[Exp
         blocks=blocks,
         seconds=step.timeout,
         default=step.hook.timeout is None,
-        failure="" if isinstance(step.run, Literally) or row.shadow else _failure(step, event),
+        failure="" if isinstance(step.run, ConstantAnswer) or row.shadow else _failure(step, event),
         answer=(answer := _known_answer(row, step, ctx) if not reasons else None),
         notes=tuple(_notes(row, step, answer)),
     )
@@ -240,7 +240,7 @@ def _with_safe_edits(row: HookRow, failed: tuple[Reason, ...], event: Event) -> 
     return tuple(replace(one, fix="", proposal=None) if one.proposal is not None else one for one in failed)
 
 
-def _is_safe(hook: Declared, proposals: Sequence[Proposal], event: Event) -> bool:
+def _is_safe(hook: HookDeclaration, proposals: Sequence[Proposal], event: Event) -> bool:
     try:
         return is_safe(hook, proposals, event)
     except BillhookError:  # a rule or pattern that can't be read: nothing is known about it
@@ -322,7 +322,7 @@ def _not_true(condition: Condition, row: HookRow, ctx: Context) -> Iterator[Reas
     """Why one of the conditions of a hook is not true of an event; nothing where it is true."""
     if isinstance(condition, AfterEffect):
         yield from _not_seen(condition, row, ctx)
-    elif isinstance(condition, NotAgain):
+    elif isinstance(condition, Cooldown):
         yield from _ran_before(condition, ctx)
     elif condition(ctx):
         return
@@ -343,7 +343,7 @@ def _not_true(condition: Condition, row: HookRow, ctx: Context) -> Iterator[Reas
 _KEYS: Final[dict[type, Failed]] = {OnPaths: "paths", OnBranch: "branch", EventTests: "when"}
 
 
-def _ran_before(condition: NotAgain, ctx: Context) -> Iterator[Reason]:
+def _ran_before(condition: Cooldown, ctx: Context) -> Iterator[Reason]:
     """Whether `once` or `cooldown` skips it. This run is not recorded."""
     try:
         if why := condition.why(ctx):
@@ -397,7 +397,7 @@ def _known_answer(row: HookRow, step: Step, ctx: Context) -> Answer | None:
     if only_observes(row):
         return NOTHING
     literal = row.declared is not None and isinstance(row.declared.action, FixedAnswer)
-    if literal and isinstance(step.run, Literally):
+    if literal and isinstance(step.run, ConstantAnswer):
         return step.run.answer
     return step.run(ctx) if isinstance(step.run, Guard) else None
 
@@ -417,7 +417,7 @@ def _notes(row: HookRow, step: Step, answer: Answer | None) -> Iterator[str]:
         yield f"in Claude Code, it is run by Claude Code itself{moved}"
 
 
-def _outlook(hooks: Sequence[ExplainedHook], event: Event) -> Outlook:
+def _outlook(hooks: Sequence[ExplainedHook], event: Event) -> Forecast:
     hooks = [one for one in hooks if not one.row.shadow]
     known = [(one.row.name, Decision.DENY) for one in hooks if one.blocks and event.gates]
     known += [(one.row.name, one.answer.decision) for one in hooks if one.answer is not None and not one.answers_later]
@@ -425,7 +425,7 @@ def _outlook(hooks: Sequence[ExplainedHook], event: Event) -> Outlook:
     running = [one for one in hooks if one.runs and not one.answers_later]
     unknown = tuple(one.row.name for one in running if one.answer is None)
     can_fail = [one for one in running if one.failure and event.gates and not one.silent]
-    return Outlook(
+    return Forecast(
         decision=strictest,
         certain=strictest is Decision.DENY or not unknown,
         by=tuple(name for name, decision in known if decision is strictest and decision is not Decision.NONE),
@@ -446,7 +446,7 @@ _LISTS: Final = ("wildcard", "claude")  # ways of matching that read `a|b` as tw
 _SHOWN: Final = 3  # commands or effects of one call that are named
 
 
-def is_safe(hook: Declared, proposals: Sequence[Proposal], event: Event) -> bool:
+def is_safe(hook: HookDeclaration, proposals: Sequence[Proposal], event: Event) -> bool:
     """Whether these edits together make the hook run for the event, and take nothing away from it."""
     if not _may_widen(hook) and not all(one.corrects for one in proposals):
         return False
@@ -456,14 +456,14 @@ def is_safe(hook: Declared, proposals: Sequence[Proposal], event: Event) -> bool
     return _runs_for(edited, event) and _matches_as_before(hook, edited)
 
 
-def _may_widen(hook: Declared) -> bool:
+def _may_widen(hook: HookDeclaration) -> bool:
     """Whether more calls are harmless: the hook looks at each one itself, or only informs."""
     if isinstance(hook.action, FixedAnswer):
         return hook.action.decision in ("inject", "notify")
     return isinstance(hook.action, RunAction | Exec | Python | Url | Mask)
 
 
-def _edited(hook: Declared, proposals: Sequence[Proposal]) -> Declared:
+def _edited(hook: HookDeclaration, proposals: Sequence[Proposal]) -> HookDeclaration:
     fields: dict[str, Any] = {}
     for one in proposals:
         fields |= one.fields
@@ -472,7 +472,7 @@ def _edited(hook: Declared, proposals: Sequence[Proposal]) -> Declared:
     return replace(hook, **fields)
 
 
-def _runs_for(hook: Declared, event: Event) -> bool:
+def _runs_for(hook: HookDeclaration, event: Event) -> bool:
     """Whether matcher and rules are true of the event; tried out, because a pattern may mean something else."""
     plan = Plan([absence(replace(hook, after=(), timeout=None), "")])
     given, cwd = getattr(event, "tool_input", None), event.cwd or None
@@ -481,7 +481,7 @@ def _runs_for(hook: Declared, event: Event) -> bool:
     return struck and bool(plan.steps(event))
 
 
-def _matches_as_before(hook: Declared, edited: Declared) -> bool:
+def _matches_as_before(hook: HookDeclaration, edited: HookDeclaration) -> bool:
     """Whether the new matcher matches every known name that the old one matched."""
     row = meanings(hook.dialect)
     for event in hook.events or ("PreToolUse",):
@@ -496,7 +496,7 @@ def _called(tool: str, row: Meanings) -> str:
     return tools.called(tool, row.naming) if row.naming != "canonical" else tool
 
 
-def other_event(hook: Declared, name: str) -> Proposal | None:
+def other_event(hook: HookDeclaration, name: str) -> Proposal | None:
     """The edit that adds an event; none for a hook of one agent's part of an event, which has exactly one."""
     if hook.part:
         return None
@@ -509,7 +509,7 @@ def other_event(hook: Declared, name: str) -> Proposal | None:
 # -- matchers
 
 
-def match_reason(hook: Declared, pattern: str, row: Meanings, event: Event) -> tuple[str, Proposal | None]:
+def match_reason(hook: HookDeclaration, pattern: str, row: Meanings, event: Event) -> tuple[str, Proposal | None]:
     """Why a matcher does not match an event, and the edit that makes it match."""
     target, field = event.target or "", event.match_field or ""
     if not target:
@@ -532,12 +532,12 @@ def _names_of(target: str, field: str, row: Meanings) -> list[str]:
     return list(dict.fromkeys([target, canonical, *called]))
 
 
-def _slip(hook: Declared) -> Finding | None:
+def _slip(hook: HookDeclaration) -> Finding | None:
     place = hook.places.get("match")
     return next((one for one in lint_match(hook) if one.code in _SLIPS and (one.line, one.column) == place), None)
 
 
-def _correction(hook: Declared, slip: Finding, event: Event) -> Proposal | None:
+def _correction(hook: HookDeclaration, slip: Finding, event: Event) -> Proposal | None:
     """The edit of a slip, where it makes the hook match this event."""
     rule, proposal = _RULE.fullmatch(hook.match or ""), None
     if slip.edit:
@@ -549,7 +549,7 @@ def _correction(hook: Declared, slip: Finding, event: Event) -> Proposal | None:
     return proposal if proposal is not None and _runs_for(_edited(hook, [proposal]), event) else None
 
 
-def _other_case(hook: Declared, pattern: str, row: Meanings, event: Event, names: list[str]) -> Proposal | None:
+def _other_case(hook: HookDeclaration, pattern: str, row: Meanings, event: Event, names: list[str]) -> Proposal | None:
     lower = compile_matcher(pattern.lower(), row.matching, event.hook_event_name)
     if not _NAME_LIST.fullmatch(pattern) or not lower.matches(*(name.lower() for name in names)):
         return None
@@ -562,7 +562,7 @@ def _other_case(hook: Declared, pattern: str, row: Meanings, event: Event, names
 # -- rules and effects
 
 
-def rule_reason(hook: Declared, event: Event) -> tuple[str, Proposal | None]:
+def rule_reason(hook: HookDeclaration, event: Event) -> tuple[str, Proposal | None]:
     """Why no rule of `if` matches an event, and a corrected rule that does."""
     name, rules = tools.canonical(getattr(event, "tool_name", "")), hook.conditions.rules
     why = _rule_why(rules[0], event) if len(rules) == 1 else _rules_why(rules, name, event)
@@ -575,7 +575,7 @@ def rule_reason(hook: Declared, event: Event) -> tuple[str, Proposal | None]:
     return why, None
 
 
-def _with_rule(hook: Declared, old: str, new: str, comment: str) -> Proposal:
+def _with_rule(hook: HookDeclaration, old: str, new: str, comment: str) -> Proposal:
     value = with_rule(hook, old, new)
     rules = (value,) if isinstance(value, str) else tuple(value)
     return Proposal(f"write `{edit(hook, 'rules', value)}`{comment}", {"rules": rules}, corrects=True)

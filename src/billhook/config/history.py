@@ -18,7 +18,7 @@ from billhook.builtins.guard import NAME, Guard
 from billhook.builtins.metrics import HookStats, Tally
 from billhook.builtins.trackers import METRICS, WARN_MS, ContextBudget
 from billhook.config.config import Config, HookRow, as_data, kept, rows
-from billhook.config.declaration import CONDITION_KEYS, Declared
+from billhook.config.declaration import CONDITION_KEYS, HookDeclaration
 from billhook.config.lint import edit, finding
 from billhook.config.sources import own_file
 from billhook.config.trust import TRUST
@@ -98,7 +98,7 @@ class LastFired(msgspec.Struct, frozen=True):
 
 
 def last_fired(
-    log: "LogReader", project: str, names: Iterable[str], at_most: int = LARGEST, known_as: "KnownAs | None" = None
+    log: "LogReader", project: str, names: Iterable[str], at_most: int = LARGEST, known_as: "NameHistory | None" = None
 ) -> LastFired:
     """When each of these hooks last ran, by its current name. `known_as` has their earlier names."""
     missing = set(names)
@@ -122,7 +122,7 @@ def hooks_that_ran(record: Record) -> Iterator[str]:
 # -- earlier names of hooks
 
 
-class KnownAs:
+class NameHistory:
     """The names of hooks under earlier configurations: a name has the prefix of its layer, and a number at its end,
     only if another hook has the same name."""
 
@@ -166,7 +166,7 @@ def _key(shown: str, layer: str) -> tuple[str, str, int]:
 # -- which never ran, and which are slow
 
 
-class Quiet(msgspec.Struct, frozen=True):
+class UnusedHook(msgspec.Struct, frozen=True):
     """A hook that never ran, although its event occurred while it was configured as it is now."""
 
     row: HookRow
@@ -176,7 +176,7 @@ class Quiet(msgspec.Struct, frozen=True):
     last: str  # the id of the newest such record
 
 
-class Slow(msgspec.Struct, frozen=True):
+class SlowHook(msgspec.Struct, frozen=True):
     """A hook over the latency budget."""
 
     row: HookRow
@@ -186,28 +186,28 @@ class Slow(msgspec.Struct, frozen=True):
 class HookHistory(msgspec.Struct, frozen=True):
     """Problems of hooks that a log shows."""
 
-    quiet: tuple[Quiet, ...]
-    slow: tuple[Slow, ...]
+    quiet: tuple[UnusedHook, ...]
+    slow: tuple[SlowHook, ...]
 
 
 def facts(log: "LogReader", config: Config) -> HookHistory:
     """Problems of the configured hooks in the newest events. Built-ins are not checked."""
     hooks = {row.name: row for row in rows(config) if row.state == "runs" and row.declared is not None}
-    gathered = _Gathered(hooks, Path(config.root))
+    gathered = _HookStatistics(hooks, Path(config.root))
     for record in LogTailScan(log, config.project) if hooks else ():
         gathered.add(record)
     warn_ms = budget_of(config)
-    slow = [Slow(hooks[one.name], one) for one in gathered.tally.stats() if one.over(warn_ms)]
+    slow = [SlowHook(hooks[one.name], one) for one in gathered.tally.stats() if one.over(warn_ms)]
     return HookHistory(tuple(gathered.quiet()), tuple(slow))
 
 
-class _Gathered:
+class _HookStatistics:
     """Statistics of some hooks, collected from the newest record on."""
 
     def __init__(self, hooks: Mapping[str, HookRow], root: Path) -> None:
         self._hooks, self._root = hooks, root
         self._today = {name: as_data(row) for name, row in hooks.items()}
-        self._names = KnownAs(hooks.values(), root)
+        self._names = NameHistory(hooks.values(), root)
         self._same: dict[str, dict[str, tuple[str, bool]]] = {}  # by the hash of a configuration
         self._asked: set[str] = set()
         self._events: dict[str, Counter[str]] = {name: Counter() for name in hooks}
@@ -239,10 +239,12 @@ class _Gathered:
         if did_the_same and self._runs[name] <= _RUNS:
             self.tally.add(outcome if outcome.hook == name else msgspec.structs.replace(outcome, hook=name))
 
-    def quiet(self) -> Iterator[Quiet]:
+    def quiet(self) -> Iterator[UnusedHook]:
         for name, row in self._hooks.items():
             if name in self._last and name not in self._asked:
-                yield Quiet(row, dict(self._events[name]), dict(self._reasons[name].most_common()), self._last[name])
+                yield UnusedHook(
+                    row, dict(self._events[name]), dict(self._reasons[name].most_common()), self._last[name]
+                )
 
     def _alike(self, hash_: str) -> dict[str, tuple[str, bool]]:
         """The hooks that ran for the same events under a configuration: their names at that time, each with the current
@@ -362,7 +364,7 @@ def lint_log(facts: HookHistory, warn_ms: float | None) -> Iterator[Finding]:
     yield from (_slow(one, one.row.declared, warn_ms or 0.0) for one in facts.slow if one.row.declared is not None)
 
 
-def _never_fired(quiet: Quiet, hook: Declared) -> Finding:
+def _never_fired(quiet: UnusedHook, hook: HookDeclaration) -> Finding:
     occurred = ", ".join(f"`{event}` occurred {_times(count)}" for event, count in quiet.events.items())
     unfit = sum(count for why, count in quiet.reasons.items() if why in OWN_CONDITIONS)
     behind = sum(quiet.reasons.values()) - unfit
@@ -387,7 +389,7 @@ def _never_fired(quiet: Quiet, hook: Declared) -> Finding:
     )
 
 
-def _ended_by(quiet: Quiet) -> str:
+def _ended_by(quiet: UnusedHook) -> str:
     ended = [why for why in quiet.reasons if why not in OWN_CONDITIONS]
     return " or ".join([*ended[:3], *(["others"] if len(ended) > 3 else [])])
 
@@ -396,7 +398,7 @@ def _times(count: int) -> str:
     return "once" if count == 1 else "twice" if count == 2 else f"{count:,} times"
 
 
-def _slow(slow: Slow, hook: Declared, warn_ms: float) -> Finding:
+def _slow(slow: SlowHook, hook: HookDeclaration, warn_ms: float) -> Finding:
     runs, took = slow.stats.runs, f"{slow.stats.p95 or 0.0:,.0f} ms"
     spoken = f"the slowest of {runs} runs took {took}" if runs > 1 else f"its one run took {took}"
     if runs >= 20:  # with fewer runs the 95th percentile is the longest

@@ -17,9 +17,9 @@ from billhook.config.declaration import (
     EVENT_VARIABLES,
     LAYERS,
     Action,
-    Declared,
     Exec,
     FixedAnswer,
+    HookDeclaration,
     Layer,
     Python,
     Url,
@@ -41,7 +41,7 @@ def layer_rank(layer: Layer) -> int:
     return LAYERS.index(layer)
 
 
-def switched_off(reads: Sequence[FileRead]) -> tuple[list[Declared], list[str], list[Finding]]:
+def switched_off(reads: Sequence[FileRead]) -> tuple[list[HookDeclaration], list[str], list[Finding]]:
     """All entries; for each, the reason if it is switched off; and findings for layers that can't switch it off.
 
     An entry that a project's file switches off gets `enabled: false` in its definition: switching off an approved hook
@@ -96,19 +96,20 @@ def builtin_settings(reads: Sequence[FileRead]) -> tuple[dict[str, Builtin], lis
     """The settings of each built-in: the most trusted file decides each key. A project can only tighten."""
     settled = {name: Builtin(name) for name in BUILTINS}
     findings: list[Finding] = []
-    for read in sorted(reads, key=lambda read: layer_rank(read.source.layer)):
-        path, layer, of_project = read.source.path, read.source.layer, needs_consent(read.source.layer)
+    for read in sorted(reads, key=lambda read: (read.source.tightens, layer_rank(read.source.layer))):
+        path, layer, tightens = read.source.path, read.source.layer, read.source.tightens
+        of_project = needs_consent(layer)
         for settings in read.builtins:
             so_far, enabled, kept = settled[settings.name], settings.enabled, dict(settings.options)
-            if enabled is False and of_project:
+            if enabled is False and tightens:
                 message = f"a {layer} file can't switch off the built-in `{settings.name}`"
                 hint = "switch it off in your own hooks.yaml"
                 findings.append(Finding("BH215", message, path, settings.line, settings.column, hint))
                 enabled = None
-            for option in builtin_hooks.refused(settings.name, kept) if of_project else ():
+            for option in builtin_hooks.refused(settings.name, kept) if tightens else ():
                 message, hint = _refused_option(layer, settings.name, option)
                 findings.append(Finding("BH215", message, path, *settings.place_of(option), hint))
-            kept = builtin_hooks.tightening(settings.name, kept) if of_project else kept
+            kept = builtin_hooks.tightening(settings.name, kept) if tightens else kept
             settled[settings.name] = replace(
                 so_far,
                 enabled=so_far.enabled if so_far.enabled is not None else enabled,
@@ -140,13 +141,13 @@ def limits(reads: Sequence[FileRead], layer: Layer) -> "Limits":
     return Limits(each("allowed_urls"), each("allowed_header_env"), warm)
 
 
-def what(entry: Declared) -> tuple[object, ...]:
+def what(entry: HookDeclaration) -> tuple[object, ...]:
     """The properties that make hooks of different layers the same hook."""
     when = (entry.events, entry.match, entry.conditions, entry.background, entry.always, entry.shadow)
     return (entry.action, when, entry.dialect, entry.folder)
 
 
-def stricter(one: Declared, other: Declared) -> Declared:
+def stricter(one: HookDeclaration, other: HookDeclaration) -> HookDeclaration:
     """The first, with the stricter failure rule of both."""
     looser = _STRICTNESS[other.on_failure] <= _STRICTNESS[one.on_failure]
     return one if looser else replace(one, on_failure=other.on_failure)
@@ -285,7 +286,7 @@ class Values:
         return str(default)
 
 
-def interpolated(declared: Declared, values: Values) -> Declared:
+def interpolated(declared: HookDeclaration, values: Values) -> HookDeclaration:
     """The hook with its variables replaced. Only hooks.yaml has variables; other files are left as they are."""
     if declared.shape != "yaml":
         return declared

@@ -17,7 +17,7 @@ from billhook.agents import AGENTS
 from billhook.config import layers, sources
 from billhook.config.builtin_hooks import Builtins, Reviews, StandIn, protected
 from billhook.config.config import Config, Entry
-from billhook.config.declaration import CONDITION_KEYS, LAYERS, Declared, Layer, needs_consent
+from billhook.config.declaration import CONDITION_KEYS, LAYERS, HookDeclaration, Layer, needs_consent
 from billhook.config.layers import UnsetError, Values, interpolated
 from billhook.config.sources import FileRead, confirmed, inside, runs_itself, seen
 from billhook.core import client_env
@@ -73,12 +73,15 @@ class CachedConfig:
         marks = {(mark.path, mark.kind): mark for entry in config.entries for mark in entry.consent.looked_at}
         self._marks, self._used, self._approvals = tuple(marks.values()), dict(used), approvals
         files = {read.source.path for read in config.sources if needs_consent(read.source.layer)}
+        self._expires = config.fleet.expires if config.fleet is not None else 0.0
         self._stamps = {file: approvals.stamp(file) for file in files}
         self._approved: dict[str, sources.Identity] = {}
         """The folders of these approvals: unchanged times mean that nothing was approved or revoked."""
 
     def holds(self, env: Mapping[str, str]) -> bool:
         """Whether loading again would return the same configuration. Only `stat` is called."""
+        if self._expires and time.time() > self._expires:
+            return False
         came = not self._folders or any(_look(one, _TIMES, links=True) != times for one, times in self._folders.items())
         for path, identity in self._present if came else self._changeable:
             # the first, quick check is enough for a file that exists and is not a link
@@ -182,7 +185,7 @@ def load_config(
     return _cached(request, env) or _loaded(request, env)
 
 
-class Speaker(NamedTuple):
+class CallerFormat(NamedTuple):
     """A caller that uses an agent's format. Its environment variables show whether it is that agent."""
 
     name: str
@@ -195,7 +198,7 @@ class _LoadRequest(NamedTuple):
     folder: str
     files: tuple[str, ...]
     trust: "Trust"
-    host: str | Speaker
+    host: str | CallerFormat
     layers: tuple[Layer, ...] = LAYERS
     home: str | None = None
     builtins: bool = True
@@ -265,7 +268,9 @@ class _Loading:
         self, request: _LoadRequest, folder: str, env: Mapping[str, str], instead: Instead | None = None
     ) -> None:
         explicit = [client_env.abspath(file) for file in request.files]
-        self.found = sources.find(os.path.realpath(folder), files=explicit, layers=request.layers)
+        self.found = sources.find(
+            os.path.realpath(folder), files=explicit, layers=request.layers, root=state_root(request.home)
+        )
         if instead:
             self.found = _replaced(self.found, instead)
         self.root, self.trust, self.with_builtins = state_root(request.home), request.trust, request.builtins
@@ -275,9 +280,11 @@ class _Loading:
         self.reads = [
             shapes.read_file(file.path, file.layer, file.folder, texts.get(file.path)) for file in self.found.files
         ]
+        if self.found.fleet is not None:
+            self.reads = self.found.fleet.limited(self.reads, self.found.files)
         host = request.host
-        self.in_agent = isinstance(host, Speaker) and host.name in AGENTS
-        agent = seen(host.name, env, over_http=host.over_http) if isinstance(host, Speaker) else inside(host, env)
+        self.in_agent = isinstance(host, CallerFormat) and host.name in AGENTS
+        agent = seen(host.name, env, over_http=host.over_http) if isinstance(host, CallerFormat) else inside(host, env)
         self.agent = confirmed(agent, self.reads)
         # a folder that can't be opened is reported for each file in it
         self.problems = list(dict.fromkeys(finding for read in self.reads for finding in read.findings))
@@ -325,6 +332,7 @@ class _Loading:
             folder=self.found.folder,
             pause=pause,
             approvals=approvals,
+            fleet=self.found.fleet,
         )
 
     def _approvals(self) -> "ApprovalSettings | None":
@@ -351,7 +359,7 @@ class _Loading:
             return lambda hook, declared=None: hook
         return Reviews(self.found.project, self.state, self.in_agent, pause).added
 
-    def _entries(self, declared: list[Declared], off: list[str], builtins: frozenset[str]) -> list[Entry]:
+    def _entries(self, declared: list[HookDeclaration], off: list[str], builtins: frozenset[str]) -> list[Entry]:
         consents = trust.consents(declared, self.approvals, self.trust)
         all_of_them = zip(declared, consents, off, strict=True)
         entries = [self._entry(*each) for each in all_of_them if not each[0].ours or each[1].standing == "changed"]
@@ -369,7 +377,7 @@ class _Loading:
             if not needs_consent(read.source.layer) or read.source.path in consented
         ]
 
-    def _entry(self, declared: Declared, consent: "Consent", off: str) -> Entry:
+    def _entry(self, declared: HookDeclaration, consent: "Consent", off: str) -> Entry:
         if off and (declared.enabled or not (consent.before is not None and consent.before.gate)):
             return Entry(declared, consent, "off", off)
         if self.agent.host:
@@ -384,7 +392,7 @@ class _Loading:
             return _unusable(declared, consent, "not yet", "hooks of this type are not supported yet")
         return self._running(declared, consent)
 
-    def _running(self, declared: Declared, consent: "Consent") -> Entry:
+    def _running(self, declared: HookDeclaration, consent: "Consent") -> Entry:
         try:
             filled = interpolated(declared, self.values)
             limits = layers.limits(self.reads, declared.layer)
@@ -406,6 +414,10 @@ class _Loading:
         for read in self.reads:
             if not read.readable or read.mentions_gate:
                 yield from self._unreadable(read, entries)
+        if self.found.fleet is not None and (why := self.found.fleet.denies):
+            place = Source(layer="fleet", file=os.path.join(self.root, *sources.FLEET_RECORD))
+            deny, events = StandIn(why), build.GATED
+            yield Hook(name="fleet-policy", run=deny, events=events, on_failure="deny", source=place, priority=0)
 
     def _unreadable(self, read: FileRead, entries: Sequence[Entry]) -> Iterator[Hook]:
         """A file that can't be read blocks the events that a gate in it may have judged, and the events of other gates:
@@ -418,7 +430,7 @@ class _Loading:
         if needs_consent(source.layer):
             known = [] if self.trust == "none" or read.readable else self.approvals.of_file(source.path)
             replaced = {one.replaces for one in known}
-            blank = Declared(name="", layer=source.layer, file=source.path, line=first.line)
+            blank = HookDeclaration(name="", layer=source.layer, file=source.path, line=first.line)
             yield from (build.refusal_of(one, blank, why) for one in known if one.gate and one.hash not in replaced)
             consented = [entry for entry in consented if needs_consent(entry.declared.layer)]
         events = {event for entry in consented if entry.declared.gate for event in entry.declared.events or build.GATED}
@@ -451,12 +463,12 @@ def _judges_the_same(entry: Entry) -> bool:
 _STRUCTURAL = frozenset({"BH101", "BH102", "BH103", "BH104", "BH106", "BH202", "BH203"})
 
 
-def _unusable(declared: Declared, consent: "Consent", state: "State", why: str, told: str = "") -> Entry:
+def _unusable(declared: HookDeclaration, consent: "Consent", state: "State", why: str, told: str = "") -> Entry:
     hook = build.refusal(declared, f"{told or why} ({declared.place})") if declared.gate else None
     return Entry(declared, consent, state, why, hook)
 
 
-def _pending(declared: Declared, consent: "Consent") -> Entry:
+def _pending(declared: HookDeclaration, consent: "Consent") -> Entry:
     hook: Hook | None = None  # a hook that is broken and not approved has nothing to show
     before, state, why = consent.before, consent.standing, "not approved; `billhook trust` shows it"
     if before is not None:
@@ -489,7 +501,7 @@ def _once(entries: Iterable[Entry]) -> list[Entry]:
     return kept
 
 
-def _both_run(first: Declared, same: Declared) -> bool:
+def _both_run(first: HookDeclaration, same: HookDeclaration) -> bool:
     agent = AGENTS.get(same.agent)
     once = agent is not None and agent.equal_once and first.agent == same.agent
     return first.layer == same.layer and not once
@@ -522,7 +534,7 @@ def load_for_cwd(
     files: Iterable[str] = (),
     trust: "Trust" = "approved",
     *,
-    host: str | Speaker = "",
+    host: str | CallerFormat = "",
     read_files: bool = True,
 ) -> "Config":
     """The configuration of a folder, with the files of --config as one more layer. `host`: inside that agent, see

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from billhook.agents import AGENTS, dialect_of
 from billhook.config.config import Config, Entry, HookRow, as_data
-from billhook.config.declaration import Declared, conditions_in_words, needs_consent
+from billhook.config.declaration import HookDeclaration, conditions_in_words, needs_consent
 from billhook.config.sources import adopting_command, is_claudes, shown_path
 from billhook.core import client_env
 from billhook.core.answers import Verdict
@@ -349,6 +349,7 @@ class Notices:
         if "pending" not in told:
             yield from _readable(pending(self.config, self.host))
             yield from _readable(problems(self.config))
+        yield from _readable(fleet(self.config))
         if "gone" not in told:
             missing = _readable(gone(self.config))
             self._forget(session, {key for one in missing for key in one.keys})
@@ -470,7 +471,7 @@ def notes(config: "Config", host: str = "") -> list[str]:
     return found + [f"ignoring invalid approvals: {why}" for why in doubts(config)[:1]]
 
 
-def _run_by_claude(hooks: "Sequence[Declared]") -> Iterator[str]:
+def _run_by_claude(hooks: "Sequence[HookDeclaration]") -> Iterator[str]:
     if not hooks:
         return
     them = "it" if len(hooks) == 1 else "them"
@@ -490,6 +491,12 @@ def problems(config: "Config") -> Iterator[Notice]:
     keys = tuple(f"problem {one.code} {one.place} {one.hook}" for one in found)
     place = shown_path(first.file, config.project) + (f":{first.line}" if first.line else "")
     yield Notice(keys, f"{number} in the configuration: {place}: {first.message}. Details: billhook check")
+
+
+def fleet(config: "Config") -> Iterator[Notice]:
+    """A policy of the fleet that is refused, expired or damaged."""
+    if config.fleet is not None and (problem := config.fleet.problem):
+        yield Notice((f"fleet {problem}",), f"{problem}. Details: billhook fleet status")
 
 
 def gone(config: "Config") -> Iterator[Notice]:

@@ -16,11 +16,11 @@ from billhook.config.declaration import (
     Exec,
     FixedAnswer,
     Mask,
-    NotYet,
     PathGlobs,
     Python,
     Rewrite,
     RunAction,
+    UnsupportedAction,
     Url,
 )
 from billhook.config.nodes import FieldNodes, Node
@@ -49,7 +49,7 @@ def read_action(entry: "EntryReader") -> Action | None:
         if entry.where.agent:
             message, hint = f"hooks of type `{kind}` are run by the agent, not by billhook", ""
         entry.find("BH207", message, entry.seen["type"], hint=hint, note=bool(entry.where.agent))
-        return NotYet(kind)
+        return UnsupportedAction(kind)
     given: list[str] = [field for field in ACTIONS if field in entry.seen]
     wanted = {"command": "run", "http": "url"}.get(kind or "")
     if len(given) != 1 or wanted not in (None, given[0]):

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from billhook.agents import DIALECTS, dialect_of
-from billhook.agents.child import Dialect, Written
+from billhook.agents.child import Dialect, ExitResult
 from billhook.builtins.trackers import EVENT_LOGGER, turn_of
 from billhook.config.declaration import BUILTINS
 from billhook.core import strictjson, tools
@@ -33,16 +33,16 @@ else:
     stored = later("billhook.store.sessions")
 
 
-class Encoded(NamedTuple):
+class FoldedAnswer(NamedTuple):
     """A verdict as one answer, and the same in an agent's format."""
 
     answer: Answer
-    written: Written
+    written: ExitResult
 
 
-def encoded(verdict: Verdict, dialect: Dialect) -> Encoded:
+def encoded(verdict: Verdict, dialect: Dialect) -> FoldedAnswer:
     """The verdict for an agent: encoded once, for its record and for the agent."""
-    known: tuple[Dialect, Encoded] | None = verdict.__dict__.get("encoded")
+    known: tuple[Dialect, FoldedAnswer] | None = verdict.__dict__.get("encoded")
     if known is None or known[0] is not dialect:
         answer = verdict.as_answer(dialect.meanings.join)
         written = dialect.write_exit(verdict.about, answer)
@@ -53,7 +53,7 @@ def encoded(verdict: Verdict, dialect: Dialect) -> Encoded:
             ended = "" if answer.reason.endswith((".", "!", "?")) else "."
             answer = replace(answer, reason=f"{answer.reason}{ended} {told}")
             written = dialect.write_exit(verdict.about, answer)
-        known = dialect, Encoded(answer, written)
+        known = dialect, FoldedAnswer(answer, written)
         verdict.__dict__["encoded"] = known
     return known[1]
 
@@ -76,7 +76,7 @@ def _note_lost(verdict: Verdict, outcomes: list[dict[str, Any]], host: str) -> t
     return lost
 
 
-def _lost(name: str, write: Callable[[], Written]) -> tuple[str, ...]:
+def _lost(name: str, write: Callable[[], ExitResult]) -> tuple[str, ...]:
     try:
         written = write()
     except Exception as error:  # a Python hook may return anything; the error is reported with the answer
@@ -167,7 +167,7 @@ _OK, _NONE = Status.OK, Decision.NONE
 _MOST_EVENTS: Final = 256  # limit of cached event names, which come from outside
 
 
-class Recording:
+class LogRecorder:
     """The event log of one loaded configuration. Everything is opened at the first record."""
 
     def __init__(self, config: "Config", options: Mapping[str, Any], know: Callable[[Event], SessionInfo]) -> None:

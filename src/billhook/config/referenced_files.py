@@ -40,23 +40,23 @@ _FOLDER: Final = re.compile(r"""["']([\w.@+-][\w./@+-]*)["']""")
 _STARTUP: Final = frozenset({"sitecustomize", "usercustomize"})
 
 
-class Imported(NamedTuple):
+class ImportedName(NamedTuple):
     """One name that a source imports."""
 
     module: str
     level: int = 0  # the dots of a relative import
 
 
-def imports(source: str) -> tuple[Imported, ...]:
+def imports(source: str) -> tuple[ImportedName, ...]:
     """The modules that a source may import, without duplicates."""
     text = source.replace("\\\n", " ")
-    found: list[Imported] = []
+    found: list[ImportedName] = []
     for dots, module, several, names in _FROM.findall(text):
-        found.append(Imported(module, len(dots)))
+        found.append(ImportedName(module, len(dots)))
         if not module:  # `from . import a, b`
-            found += [Imported(name, len(dots)) for name in _names(several or names)]
-    found += [Imported(name) for names in _IMPORT.findall(text) for name in _names(names)]
-    found += [Imported(module, len(dots)) for dots, module in _CALL.findall(text)]
+            found += [ImportedName(name, len(dots)) for name in _names(several or names)]
+    found += [ImportedName(name) for names in _IMPORT.findall(text) for name in _names(names)]
+    found += [ImportedName(module, len(dots)) for dots, module in _CALL.findall(text)]
     return tuple(dict.fromkeys(found))[:MAX_IMPORTS]
 
 
@@ -86,7 +86,7 @@ def around(folder: str, top: str) -> Iterator[str]:
         folder = os.path.dirname(folder)
 
 
-def places(one: Imported, path: str, roots: Iterable[str], look: FileSnapshot) -> Iterator[str]:
+def places(one: ImportedName, path: str, roots: Iterable[str], look: FileSnapshot) -> Iterator[str]:
     """The files that an import may load; for a whole package, its folder."""
     parts = [part for part in one.module.split(".") if part.isidentifier()]
     if one.level:
@@ -185,8 +185,8 @@ class _FileScan:
         self.queued: set[str] = set()
         self.sought: set[str] = set()
         self.roots: dict[str, None] = {}  # where Python looks for modules
-        self.imported: dict[Imported, None] = {}
-        self.resolved: set[tuple[Imported, str]] = set()
+        self.imported: dict[ImportedName, None] = {}
+        self.resolved: set[tuple[ImportedName, str]] = set()
         self.bytes, self.scripts = MAX_ALL_SCRIPTS, MAX_SCRIPTS
         self.patterns = Patterns(folder, look)
         self.uncovered: dict[str, None] = {}
@@ -236,7 +236,7 @@ class _FileScan:
                 self.modules(one, "", (root,), self.take)
         return bool(self.unread)
 
-    def modules(self, one: Imported, path: str, roots: tuple[str, ...], take: Callable[[str, str], None]) -> None:
+    def modules(self, one: ImportedName, path: str, roots: tuple[str, ...], take: Callable[[str, str], None]) -> None:
         """Add an imported module. An imported package is covered as a whole."""
         for place in places(one, path, roots, self.look):
             if not self.look.folder(place):
@@ -441,7 +441,7 @@ class _FileScan:
         """`python -m name`: a local module is the script."""
         self.add_roots(*folders)
         for name in names[:1]:
-            self.modules(Imported(name), "", tuple(self.roots), self.script)
+            self.modules(ImportedName(name), "", tuple(self.roots), self.script)
 
     def program(self, word: str, folders: tuple[str, ...]) -> None:
         if UNKNOWN in word:
@@ -663,12 +663,12 @@ def with_known_values(text: str, folder: str, home: str, script: str) -> KnownVa
     """Read a shell text that runs in `folder`; `script` is its file, if it has one."""
     if "$" not in text:  # no variables
         return KnownVariables(text, shell.parse(text).commands)
-    reading = _Reading(text, folder, home, script)
+    reading = _VariableReplacer(text, folder, home, script)
     commands = reading.commands()
     return KnownVariables(reading.text, commands, reading.table)
 
 
-class _Reading:
+class _VariableReplacer:
     """Replaces known variables in shell text.
 
     A value is inserted as one character of Unicode's private area that the text does not contain, so that spaces and

@@ -1,4 +1,4 @@
-"""Read every accepted shape of file into `Declared` records."""
+"""Read every accepted shape of file into `HookDeclaration` records."""
 
 import os
 from collections import Counter
@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 from msgspec.structs import replace
 
 from billhook.config import sources
-from billhook.config.builtin_hooks import WrongError, read_options
+from billhook.config.builtin_hooks import OptionError, read_options
 from billhook.config.declaration import (
     ADOPTED,
     BUILTINS,
@@ -18,14 +18,14 @@ from billhook.config.declaration import (
     MISTAKEN,
     NATIVE,
     RESERVED,
-    Declared,
+    HookDeclaration,
     Layer,
     Shape,
     checked_name,
     field_of,
     needs_consent,
 )
-from billhook.config.entry import EntryReader, Where
+from billhook.config.entry import EntryReader, FileContext
 from billhook.config.nodes import GATE_WORDS, FieldNodes, Node, Read, read_text
 from billhook.config.sources import Builtin, FileRead, is_billhook
 from billhook.core import client_env
@@ -107,7 +107,7 @@ class _ShapeReader:
     def __init__(self, node: Node, source: sources.SourceFile) -> None:
         self.node, self.source = node, source
         self.findings: list[Finding] = []
-        self.entries: list[Declared] = []
+        self.entries: list[HookDeclaration] = []
         self.top: dict[str, Node] = {}
         self.hooks: list[Node] = []
         """Every `hooks` of the file: a duplicate key must not switch off the hooks of the other."""
@@ -118,7 +118,7 @@ class _ShapeReader:
         self.native = source.path.endswith((".yaml", ".yml"))
         self.lesson = os.path.basename(source.path) == ".hooks.json"
         self.agent = sources.agent_of(source.path)
-        self.where = Where(source.path, source.layer, source.folder, agent=self.agent)
+        self.where = FileContext(source.path, source.layer, source.folder, agent=self.agent)
 
     def find(self, code: str, message: str, node: Node, hint: str, hook: str = "") -> None:
         self.findings.append(Finding(code, message, self.source.path, node.line, node.column, hint, hook))
@@ -192,7 +192,7 @@ class _ShapeReader:
         if message:
             self.find("BH203", message, node, hint, hook)
 
-    def _for_all(self) -> Where:
+    def _for_all(self) -> FileContext:
         dialect, timeout = "", None
         node = self.top.get("dialect")
         if node is not None and node.value is not None:
@@ -276,7 +276,7 @@ class _ShapeReader:
     def _builtin(self, name: str, key: Node, value: Node) -> Builtin:
         enabled: bool | None = None
         options: dict[str, Any] = {}
-        wrong: list[WrongError] = []
+        wrong: list[OptionError] = []
         places: dict[str, tuple[int, int]] = {}
         if isinstance(value.value, bool):
             enabled = value.value
@@ -328,7 +328,7 @@ class _ShapeReader:
             self.lose(value, message, "write `events:` and `run:` below it", name)
             # Only its name can be read: an approved gate with that name counts as changed.
             file, layer, folder = self.source.path, self.source.layer, self.source.folder
-            broken = Declared(name=name, named=True, broken=message, file=file, layer=layer, folder=folder)
+            broken = HookDeclaration(name=name, named=True, broken=message, file=file, layer=layer, folder=folder)
             self.entries.append(replace(broken, line=key.line, column=key.column))
             return
         node = Node(value.value, key.line, key.column)  # a hook begins at its name

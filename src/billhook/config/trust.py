@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import msgspec
 
 from billhook.config import sources
-from billhook.config.declaration import Action, Declared, Python, needs_consent
+from billhook.config.declaration import Action, HookDeclaration, Python, needs_consent
 from billhook.config.sources import MAX_KEPT, FileSnapshot, Identity, stat_identity
 from billhook.core.answers import Outcome, Reply, Status
 from billhook.core.errors import BillhookError, UsageError
@@ -81,7 +81,7 @@ class Fingerprint(msgspec.Struct, frozen=True):
         return self.files[: len(self.files) - sum(self.trees.values())]
 
 
-def definition(declared: Declared) -> dict[str, Any]:
+def definition(declared: HookDeclaration) -> dict[str, Any]:
     """Everything that determines what a hook does, in one spelling, as JSON; without its line in the file."""
     return {
         "file": declared.file,
@@ -106,7 +106,7 @@ def definition(declared: Declared) -> dict[str, Any]:
     }
 
 
-def fingerprint(declared: Declared, look: FileSnapshot | None = None) -> Fingerprint:
+def fingerprint(declared: HookDeclaration, look: FileSnapshot | None = None) -> Fingerprint:
     """The hook as it is now. Equal hashes mean the same definition and contents. Hooks of one load share a `look`."""
     from billhook.config.referenced_files import named  # not needed if nothing changed
 
@@ -154,7 +154,7 @@ def same_content(mark: FileMark) -> bool:
     return (now.sha256, now.target, not now.identity) == (mark.sha256, mark.target, not mark.identity)
 
 
-def approval_of(declared: Declared, fp: Fingerprint, replaces: str = "") -> Approval:
+def approval_of(declared: HookDeclaration, fp: Fingerprint, replaces: str = "") -> Approval:
     """The record that approves exactly this. The contents of its files are stored to show changes later. `replaces` is
     the hash of the approval that it replaces."""
     from datetime import UTC, datetime
@@ -175,7 +175,7 @@ def approval_of(declared: Declared, fp: Fingerprint, replaces: str = "") -> Appr
     )
 
 
-def changes(old: Approval, declared: Declared, fp: Fingerprint) -> list[str]:
+def changes(old: Approval, declared: HookDeclaration, fp: Fingerprint) -> list[str]:
     """The difference between the approved state and the current one, as the lines of a unified diff."""
     lines = list(_changed_keys(old.definition, definition(declared)))
     texts = _texts(fp)
@@ -411,7 +411,7 @@ class Consent(msgspec.Struct, frozen=True, dict=True):
     loaded: Fingerprint | None = None
     """The hook and its files when it was loaded; None if no hook with that definition was ever approved."""
     before: Approval | None = None  # the earlier approval, if the hook has changed since
-    of: Declared | None = None  # the hook, if it needs consent
+    of: HookDeclaration | None = None  # the hook, if it needs consent
     look: FileSnapshot | None = None  # shared by the hooks of one load when their files are read later
 
     @property
@@ -433,7 +433,7 @@ class Consent(msgspec.Struct, frozen=True, dict=True):
 _OWN = Consent("own")
 
 
-def consents(entries: Sequence[Declared], approvals: Approvals, trust: Trust) -> list[Consent]:
+def consents(entries: Sequence[HookDeclaration], approvals: Approvals, trust: Trust) -> list[Consent]:
     """The consent of each hook, in their order. Files are read only for definitions that were approved once: the files
     of a fresh clone must not delay anything."""
     if trust == "all":
@@ -448,7 +448,7 @@ def consents(entries: Sequence[Declared], approvals: Approvals, trust: Trust) ->
     return found
 
 
-def _consent(entry: Declared, known: Sequence[Approval], look: FileSnapshot, later: FileSnapshot) -> Consent:
+def _consent(entry: HookDeclaration, known: Sequence[Approval], look: FileSnapshot, later: FileSnapshot) -> Consent:
     now = definition(entry)
     if not any(one.definition == now for one in known):
         return Consent("new", of=entry, look=later)
@@ -457,7 +457,7 @@ def _consent(entry: Declared, known: Sequence[Approval], look: FileSnapshot, lat
 
 
 def _find_changed(
-    entries: Sequence[Declared], found: list[Consent], approvals: Mapping[str, Sequence[Approval]]
+    entries: Sequence[HookDeclaration], found: list[Consent], approvals: Mapping[str, Sequence[Approval]]
 ) -> None:
     by_file: dict[str, list[int]] = defaultdict(list)
     for i, consent in enumerate(found):
@@ -493,7 +493,7 @@ def _related(current: Iterable[str], known: Sequence[Approval]) -> set[str]:
     return related
 
 
-def _predecessor(entry: Declared, gone: Sequence[Approval]) -> Approval | None:
+def _predecessor(entry: HookDeclaration, gone: Sequence[Approval]) -> Approval | None:
     """The earlier approval of this hook: with the same name or, without names, for the same event in the same file."""
     if entry.named:
         return next((one for one in gone if one.definition.get("name") == entry.name), None)
@@ -505,7 +505,7 @@ def _predecessor(entry: Declared, gone: Sequence[Approval]) -> Approval | None:
     return next(iter([*both, *same_event, *alike]), None)
 
 
-def what_changed(declared: Declared, consent: Consent) -> str:
+def what_changed(declared: HookDeclaration, consent: Consent) -> str:
     """Which parts of a hook changed since its approval, in a few words."""
     before = consent.before
     assert before is not None
@@ -524,7 +524,7 @@ class ApprovedHook(msgspec.Struct, frozen=True):
     """A handler whose files are checked before each call: if they changed since it was loaded, it does not run."""
 
     run: Callable[[Context], Awaitable[Reply]]
-    declared: Declared
+    declared: HookDeclaration
     fingerprint: Fingerprint
     gate: bool
     keeps_time: ClassVar[bool] = True

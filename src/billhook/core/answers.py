@@ -270,7 +270,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """Waits for the remaining part of an answer that comes later, for at most so many seconds."""
 
 
-class Waived(msgspec.Struct, frozen=True, omit_defaults=True):
+class WaivedAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """An answer that does not count, and why: `shadow`, `paused`, or `allowed once (CODE)`."""
 
     by: str
@@ -278,7 +278,7 @@ class Waived(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
 
     @classmethod
-    def of(cls, by: str, answer: Answer) -> "Waived":
+    def of(cls, by: str, answer: Answer) -> "WaivedAnswer":
         """The answer in a word and its text."""
         rewrites = answer.updated_input is not None or answer.updated_output is not UNSET
         done = {"stop": answer.stop, "keep going": answer.keep_going, "rewrite": rewrites}
@@ -307,7 +307,7 @@ class Outcome(msgspec.Struct, frozen=True):
     lost: tuple[str, ...] = ()
     output_bytes: int | None = None
     skipped: Skipped | None = None  # why it did not run, if the engine decided that; `error` has the sentence
-    waived: Waived | None = None  # the answer, if it does not count; `answer` is empty then
+    waived: WaivedAnswer | None = None  # the answer, if it does not count; `answer` is empty then
     code: str = ""  # with this code, the user can allow the call once
 
     @property

@@ -45,7 +45,7 @@ def callback(function: Callable[..., Any], *, thread: bool = False) -> Handler:
     """
     parameters = _positional(function)
     first, second = (*(one for one in parameters if one.name != "options"), None, None)[:2]
-    handler: Handler = _OfEvent(function)
+    handler: Handler = _EventFunction(function)
     if second is not None and (second.default is second.empty or second.name in _CONTEXT):
         handler = lambda ctx: function(ctx.event, ctx)
     elif first is not None and first.name in _CONTEXT:
@@ -69,7 +69,7 @@ def _with_options(function: Callable[..., Any], parameters: "list[inspect.Parame
 _CONTEXT = ("ctx", "context")
 
 
-class _OfEvent(msgspec.Struct, frozen=True):
+class _EventFunction(msgspec.Struct, frozen=True):
     """A function of the event. The engine may call `of_event` directly, without the context."""
 
     of_event: Callable[[Event], Any]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from billhook.core import text
     from billhook.engine.background import Background
-    from billhook.engine.progress import Asking, Audience
+    from billhook.engine.progress import Listeners, RunReport
 else:
     text = later("billhook.core.text")
     Protocol = object  # at run time the interface is not needed
@@ -61,7 +61,7 @@ class Services(Protocol):
     @property
     def background(self) -> "Background": ...
     @property
-    def audience(self) -> "Audience": ...
+    def audience(self) -> "Listeners": ...
 
 
 class _Firing(msgspec.Struct):
@@ -97,7 +97,7 @@ class Context(msgspec.Struct):
     ends: float = float("inf")  # the event's deadline, on the monotonic clock
     deadline: float = float("inf")  # the deadline of the hook that runs now, on the same clock
     shared: _Firing | None = None  # most firings never need it
-    asking: "Asking | None" = None  # tells listeners of the hook that runs now
+    asking: "RunReport | None" = None  # tells listeners of the hook that runs now
     options: dict[str, Any] = {}  # `options` of the hook that runs now, if its file has any
     batch: Batch | None = None  # if some hooks can be sent to their worker together
 
@@ -151,7 +151,7 @@ class Context(msgspec.Struct):
         return self._engine.background
 
     @property
-    def audience(self) -> "Audience":
+    def audience(self) -> "Listeners":
         assert self._engine is not None
         return self._engine.audience
 

@@ -72,7 +72,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
         return (self.name, *self.args)
 
 
-class Protected(msgspec.Struct, frozen=True, eq=False):
+class ProtectedPaths(msgspec.Struct, frozen=True, eq=False):
     """What must not be changed unseen. All paths are absolute, and need not exist."""
 
     files: tuple[str, ...] = ()  # our configuration in all layers, and approved scripts

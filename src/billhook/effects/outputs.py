@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from billhook.effects.effect import UNKNOWN, Command
-from billhook.effects.families.reading import READS, Reading, listed, only_names
+from billhook.effects.families.reading import READS, ReaderSyntax, listed, only_names
 from billhook.effects.programs import Options
 from billhook.effects.run import EMPTY, LONGEST_VALUE, MOST_FIELDS, NOTHING, Run, Value
 from billhook.effects.script import ansi_c
@@ -25,8 +25,8 @@ PACKERS: Final = frozenset({"tar", "zip", "7z", "gpg"})
 _COMPUTE: Final = word_set("python python3 node perl ruby php awk gawk lua deno bun eval sh bash")
 _GREPS: Final = frozenset({"grep", "egrep", "fgrep", "rg"})
 _SELECT: Final = frozenset({"grep", "egrep", "fgrep", "sort", "uniq", "head", "tail", "tac"})
-_NO_FILES: Final = Reading(9)
-_FILES_OF: Final = {"sed": Reading(1, instead="-e -f --expression --file"), "tee": _NO_FILES}
+_NO_FILES: Final = ReaderSyntax(9)
+_FILES_OF: Final = {"sed": ReaderSyntax(1, instead="-e -f --expression --file"), "tee": _NO_FILES}
 """How filters that are in no table of readers read files."""
 _PRINT_NOTHING: Final = word_set(": true false mkdir rm cd test [ sleep touch chmod")
 _PRINT_SETTINGS: Final = frozenset({"ssh-agent", "dircolors", "resize", "tset"})
@@ -164,8 +164,8 @@ def _files(words: Sequence[str]) -> list[str]:
     return options.operands[skipped:] + options.values(*word_set(how.files))
 
 
-def _reading(name: str) -> Reading:
-    return READS.get(name) or _FILES_OF.get(name, Reading())
+def _reading(name: str) -> ReaderSyntax:
+    return READS.get(name) or _FILES_OF.get(name, ReaderSyntax())
 
 
 def _of_files(words: Sequence[str], files: list[str], run: Run) -> Value:

@@ -93,7 +93,7 @@ class SimpleCommand(msgspec.Struct, frozen=True):
         return tuple(redirect.target for redirect in self.redirects if redirect.writes)
 
 
-class Parsed(msgspec.Struct, frozen=True):
+class ParsedLine(msgspec.Struct, frozen=True):
     """What a line runs. `complete` false: something was not understood or over a limit; `commands` may lack some."""
 
     commands: tuple[SimpleCommand, ...]
@@ -105,7 +105,7 @@ class Parsed(msgspec.Struct, frozen=True):
         return tuple(dict.fromkeys(target for command in self.commands for target in command.written))
 
 
-def parse(command: str, max_steps: int = MAX_STEPS) -> Parsed:
+def parse(command: str, max_steps: int = MAX_STEPS) -> ParsedLine:
     """The commands that `command` runs. Never raises, whatever the text; time is linear in its length and bounded."""
     return _parse_short(command) if len(command) <= 4096 else _Unwrapping(command, max_steps).parsed()
 
@@ -120,7 +120,7 @@ class _Unwrapping:
         self.characters = MAX_TEXT
         self.complete = True
 
-    def parsed(self) -> Parsed:
+    def parsed(self) -> ParsedLine:
         while self.texts:
             text, via, depth = self.texts.popleft()
             self.characters -= len(text)
@@ -133,7 +133,7 @@ class _Unwrapping:
             self.texts.extend((inner, (*via, "`"), depth + 1) for inner in read.backticks)
             for command in read.commands:
                 self.unwrap(command, via, depth)
-        return Parsed(tuple(self.found), self.complete)
+        return ParsedLine(tuple(self.found), self.complete)
 
     def unwrap(self, command: script.ScriptCommand, via: tuple[str, ...], depth: int) -> None:
         commands = deque([(command, via, depth)])
@@ -157,7 +157,7 @@ class _Unwrapping:
 
 
 @functools.lru_cache(maxsize=1024)
-def _parse_short(command: str) -> Parsed:
+def _parse_short(command: str) -> ParsedLine:
     """Several rules judge one line, so the last lines are kept; long ones are not worth the memory."""
     return _Unwrapping(command).parsed()
 

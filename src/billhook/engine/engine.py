@@ -29,7 +29,7 @@ from billhook.core.hook import Batch, Context, Hook, SessionInfo
 from billhook.core.lazy import later
 from billhook.engine.background import Background
 from billhook.engine.plan import EventList, Plan, Steps
-from billhook.engine.progress import Audience, Listener
+from billhook.engine.progress import Listener, Listeners
 from billhook.engine.step import Step, failure
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class Engine:
         self._settle_idle()
         self.env = dict(env or {})
         self._know = know  # returns the session's name and turn, for hooks that use them
-        self.audience = Audience(self._settle_plan)
+        self.audience = Listeners(self._settle_plan)
         self._settle_plan()
         if listen is not None:
             self.listen(listen)

@@ -73,7 +73,7 @@ raises is logged and changes nothing."""
 _numbers: Final = itertools.count(1)
 
 
-class Audience:
+class Listeners:
     """The listeners of one engine. Lives as long as the engine; threads may share it."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
@@ -112,10 +112,10 @@ class Audience:
                 _log(error, progress)
 
 
-class Asking:
+class RunReport:
     """One run of a hook, reported to the audience. Whatever happens, it reports one end."""
 
-    def __init__(self, audience: Audience, hook: HookIdentity, event: Event, began: float) -> None:
+    def __init__(self, audience: Listeners, hook: HookIdentity, event: Event, began: float) -> None:
         self._audience, self._hook, self._began = audience, hook, began
         self._ended = False
         self.goes_on = False  # its answer comes later: the code that waits for it reports the end

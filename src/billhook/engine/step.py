@@ -24,7 +24,7 @@ from billhook.core.answers import (
     Skipped,
     SkipReason,
     Status,
-    Waived,
+    WaivedAnswer,
     to_outcome,
 )
 from billhook.core.dialect_traits import meanings
@@ -33,7 +33,7 @@ from billhook.core.events import Block, Event
 from billhook.core.hook import Condition, Context, FailedToolHandler, Handler, Hook
 from billhook.core.lazy import later
 from billhook.core.match import compile_matcher
-from billhook.engine.progress import Asking
+from billhook.engine.progress import RunReport
 
 if TYPE_CHECKING:
     import inspect
@@ -220,7 +220,7 @@ def waive(outcome: Outcome, by: str) -> Outcome:
     """The outcome without its answer, which is kept for the record."""
     if outcome.waived is not None or outcome.status is Status.SKIPPED:
         return outcome
-    return replace(outcome, answer=NOTHING, failed_open=False, waived=Waived.of(by, outcome.answer))
+    return replace(outcome, answer=NOTHING, failed_open=False, waived=WaivedAnswer.of(by, outcome.answer))
 
 
 class ShadowStep(Step):
@@ -438,7 +438,7 @@ def _observed(step: Step, call: Call) -> Call:
     """Reports the start and the end of the hook to listeners."""
 
     def observed(ctx: Context, began: float) -> Any:
-        asking = ctx.asking = Asking(ctx.audience, step, ctx.event, began)
+        asking = ctx.asking = RunReport(ctx.audience, step, ctx.event, began)
         try:
             asking.started(ctx.deadline - began)
             result = call(ctx, began)

@@ -217,7 +217,7 @@ def execute(argv: Sequence[str] | str, *, dialect: str = "claude", cwd: str = ""
     return CommandRunner(words, dialect, "no", cwd)
 
 
-class Literally(msgspec.Struct, frozen=True):
+class ConstantAnswer(msgspec.Struct, frozen=True):
     """Always the same answer: a fixed value in the configuration."""
 
     answer: Answer
@@ -226,8 +226,8 @@ class Literally(msgspec.Struct, frozen=True):
         return self.answer
 
 
-def literal(answer: Answer) -> Literally:
-    return Literally(answer)
+def literal(answer: Answer) -> ConstantAnswer:
+    return ConstantAnswer(answer)
 
 
-__all__ = ["CommandRunner", "Literally", "command", "execute", "literal"]
+__all__ = ["CommandRunner", "ConstantAnswer", "command", "execute", "literal"]

@@ -291,14 +291,17 @@ class Child:
             if fd in self._open:
                 self._read(fd)
             elif fd == self._watch:
-                self._exited = True
-                if self._listening:
-                    self._poll.unregister(self._watch)
+                self._note_exit()
             else:
                 self._write()
         if self._exited:
             self._stop_feeding()
             self._drain()
+
+    def _note_exit(self) -> None:
+        self._exited = True
+        if self._listening:
+            self._poll.unregister(self._watch)
 
     def _read(self, fd: int) -> int:
         """Read once; returns how much there was."""
@@ -391,16 +394,20 @@ class Child:
         self._poll.close()
         os.close(self._watch)
         reap_orphans()
-        self._ended = Exit(
+        self._ended = self._as_exit(status, timed_out=timed_out)
+        return self._ended
+
+    def _as_exit(self, status: int | None, *, timed_out: bool = False) -> Exit:
+        known = None if timed_out else status
+        return Exit(
             stdout=bytes(self._kept[self._out]),
             stderr=bytes(self._kept[self._err]),
             truncated=self._truncated,
             timed_out=timed_out,
             lost=not timed_out and status is None,
-            code=status if status is not None and status >= 0 and not timed_out else None,
-            signal=-status if status is not None and status < 0 and not timed_out else None,
+            code=known if known is not None and known >= 0 else None,
+            signal=-known if known is not None and known < 0 else None,
         )
-        return self._ended
 
     def _is_lost(self) -> bool:
         """Whether other code collected the leader: the host ignores SIGCHLD or waits for any child."""

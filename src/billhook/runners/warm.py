@@ -29,10 +29,10 @@ from typing import Any, Final, NamedTuple
 from billhook.core.answers import Exit
 from billhook.runners import process, process_tree
 from billhook.runners.command import CoveredFiles
-from billhook.runners.process import Child, fed, launch
-from billhook.runners.process_tree import MARKER, Tree, processes
+from billhook.runners.process import Child, _Child, fed, launch
+from billhook.runners.process_tree import MARKER, Tree
 from billhook.runners.python_command import PythonCall, recognise
-from billhook.runners.spawn import Folder, _has_terminal, pipe, spawn
+from billhook.runners.spawn import Folder, Poll, _has_terminal, pipe, spawn
 from billhook.runners.uv_script import PENDING
 
 IDLE: Final = 600.0  # seconds without a call after which a parent ends
@@ -44,6 +44,7 @@ POLL: Final = 0.001  # seconds between two looks for a spare that a call waits f
 PAUSE: Final = 0.02
 """Seconds after a call until its spare is replaced: until then the other hooks of the event need the processor."""
 ARRIVAL: Final = 0.05  # seconds until that spare is usually there
+TEARDOWN: Final = 0.003  # seconds that the kernel usually takes to end a process
 STUCK: Final = 2.0  # seconds without an expected spare after which a parent counts as stopped
 START: Final = 10.0  # seconds for a parent to start
 RELAX: Final = 30.0  # seconds without a call after which one spare is enough
@@ -81,6 +82,7 @@ class InterpreterKey(NamedTuple):
     variables: tuple[tuple[str, str], ...]
     cwd: str  # if the interpreter is spelt relative to it
     identity: Identity
+    preload: str
 
 
 class NotWarmError(OSError):
@@ -113,7 +115,7 @@ async def start(
         if parent is None:
             return None
         script = _ScriptText.read(call, folder, parent, covered)
-        child = _handed_over(script, call, stdin, folder, parent, await parent.take())
+        child = _warm_child(script, call, stdin, folder, parent, await parent.take())
     except ChangedScriptError as error:
         return Child.failed(str(error))
     except OSError:  # NotWarmError, or no more descriptors or processes
@@ -128,27 +130,66 @@ def reason(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> str:
     return call if isinstance(call, str) else ""
 
 
-def _handed_over(
+async def fork(
+    kind: type[_Child], argv: Sequence[str], env: Mapping[str, str], *, script: str, preload: str
+) -> tuple[_Child, tuple[int, int], socket.socket] | None:
+    """Another program of billhook's own, as a fork of an interpreter that has imported `preload`: the child, both ends
+    of its standard input, and the socket that must stay open until it has begun. None: start it the plain way."""
+    call = recognise(argv, env, "")
+    if isinstance(call, str) or not process_tree.adopting():
+        return None
+    try:
+        with PARENTS.lock:
+            parent = PARENTS.get(call._replace(preload=preload), "")
+        if parent is None:
+            return None
+        text, spare = _ScriptText.of(script.encode()), await parent.take()
+        child, ends, _ = _handed_over(kind, text.message(call, parent), call, b"", "", spare)
+    except OSError:
+        return None
+    parent.last_used = time.monotonic()
+    asyncio.get_running_loop().call_later(PAUSE, parent.refill, call.script, text)
+    return child, ends, spare.link
+
+
+def _warm_child(
     script: "_ScriptText", call: PythonCall, stdin: bytes, cwd: str, parent: "Parent", spare: "Spare"
 ) -> "WarmChild":
+    try:
+        report = EndReport()
+    except OSError:
+        spare.end()
+        raise
+    try:
+        message = {**script.message(call, parent), "report": report.address}
+        child, ends, rest = _handed_over(WarmChild, message, call, stdin, cwd, spare)
+    except BaseException:
+        report.close()
+        raise
+    child.ends, child.rest, child.link = ends, rest, spare.link
+    child.expect(report)
+    child.refill = functools.partial(parent.refill, _file(call, cwd), script)
+    parent.last_used = time.monotonic()
+    return child
+
+
+def _handed_over(
+    kind: type[_Child], message: dict[str, Any], call: PythonCall, stdin: bytes, cwd: str, spare: "Spare"
+) -> tuple[_Child, tuple[int, int], memoryview]:
     handed = False
 
     def hand_over(_argv: Sequence[str], fds: tuple[int, int, int], env: Mapping[str, str], _cwd: Folder) -> int:
         nonlocal handed
-        spare.send(script.message(call, env, parent), fds, cwd)
+        spare.send({**message, "env": _joined(env)}, fds, cwd)
         handed = True
         return spare.pid
 
-    started = launch(WarmChild, call.argv, stdin, call.env, cwd, marker=spare.marker, spawn=hand_over)
+    started = launch(kind, call.argv, stdin, call.env, cwd, marker=spare.marker, spawn=hand_over)
     if isinstance(started, str):
         if not handed:  # otherwise it was killed with its tree
             spare.end()
         raise NotWarmError(started)
-    child, child.ends, child.rest = started[0], started[1], started[2]
-    child.link = spare.link
-    child.refill = functools.partial(parent.refill, _file(call, cwd), script)
-    parent.last_used = time.monotonic()
-    return child
+    return started
 
 
 def _file(call: PythonCall, cwd: str) -> str:
@@ -165,7 +206,8 @@ class WarmChild(Child):
     again: Callable[[], Child]
     refill: Callable[[], None]
     in_shell = False
-    _report = b""  # of the fork: "!" when it begins with the script, "?" if that is better started the plain way
+    _begun = b""  # the fork sent "!" when it began with the script, or "?" if that is better started the plain way
+    _reported: int | None = None
     _instead: Child | None = None
 
     async def wait(self, seconds: float, *, until: Callable[[bytes], bool] | None = None) -> Exit | None:
@@ -173,27 +215,88 @@ class WarmChild(Child):
         if self._instead is None:
             ended = await super().wait(seconds, until=until)
             self._refill_soon()
-            if ended is None or ended.timed_out or self._report == b"!":
+            if ended is None or ended.timed_out or self._begun == b"!":
                 return ended
-            if not self._report:
+            if not self._begun:
                 FAULTS["a fork ended before its script began"] += 1
             self._instead = self.again()
         return await self._instead.wait(seconds - (time.monotonic() - before), until=until)
 
+    def expect(self, report: "EndReport") -> None:
+        """Take the report of the fork as its end: to free its memory, the kernel needs longer than most scripts run."""
+        self._report, self._process, self._watch = report, self._watch, report.either.fileno()
+        report.either.register(self._process, select.POLLIN)
+
     def _refill_soon(self) -> None:
         loop = asyncio.get_running_loop()
+        loop.call_later(TEARDOWN, PARENTS.collect_ended)
         loop.call_later(PAUSE, self.refill)
         loop.call_later(ARRIVAL, PARENTS.collect)
+
+    def _note_exit(self) -> None:
+        self._reported = self._report.status()
+        if self._reported is not None or _is_readable(self._process):
+            super()._note_exit()
 
     def _finish(self, *, timed_out: bool) -> Exit:
         if self.link.fileno() >= 0:
             with suppress(OSError):
-                self._report = self.link.recv(1, socket.MSG_DONTWAIT)
+                self._begun = self.link.recv(1, socket.MSG_DONTWAIT)
             self.link.close()
+        if self._reported is not None and not self._open and not timed_out:
+            self._tree.resting = True
+            self._ended = self._as_exit(self._reported)
+            _ending.append(self.collect)
+            return self._ended
+        return self._finish_now(timed_out=timed_out)
+
+    def collect(self) -> bool:
+        """Whether the process has ended after its report. Ends what it left behind."""
+        if not _is_readable(self._process):
+            return False
+        ended = self._ended
+        self._finish_now(timed_out=False)
+        self._ended = ended
+        return True
+
+    def _finish_now(self, *, timed_out: bool) -> Exit:
+        self._report.close()
+        self._watch = self._process
         ended = super()._finish(timed_out=timed_out)
         if self.in_shell and ended.signal is not None:
             self._ended = ended = _as_shell_reports(ended, ended.signal)
         return ended
+
+    def _collect(self) -> int | None:
+        status = super()._collect()
+        return self._reported if status is None else status
+
+
+class EndReport:
+    """Receives the exit status of one call, just before its process ends."""
+
+    def __init__(self) -> None:
+        self._link, self._key = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM), os.urandom(8)
+        try:
+            self._link.bind("")  # the kernel chooses a name
+            self.address = self._link.getsockname(), self._key
+            self.either = Poll()  # readable if this report has come, or what else is registered there
+        except OSError:
+            self._link.close()
+            raise
+        self.either.register(self._link.fileno(), select.POLLIN)
+
+    def status(self) -> int | None:
+        """The status, if it was reported. Other processes could send something, too."""
+        with suppress(OSError):
+            while told := self._link.recv(len(self._key) + 2, socket.MSG_DONTWAIT):
+                if told[:-1] == self._key:
+                    return told[-1]
+        return None
+
+    def close(self) -> None:
+        self._link.close()
+        self.either.close()
 
 
 def _as_shell_reports(ended: Exit, number: int) -> Exit:
@@ -217,15 +320,18 @@ class _ScriptText(NamedTuple):
     @classmethod
     def read(cls, call: PythonCall, cwd: str, parent: "Parent", covered: CoveredFiles | None) -> "_ScriptText":
         path = os.path.join(cwd or os.getcwd(), call.script)
-        text = _content(path)
+        script = cls.of(_content(path), covered)
         if parent.shadowed_in(os.path.dirname(os.path.realpath(path))):
             raise NotWarmError("its folder has a module with the name of one in the standard library")
-        digest = hashlib.sha256(text).hexdigest()
         if covered is not None:
-            _check_approved(os.path.abspath(path), digest, covered)
-        return cls(text, digest, covered)
+            _check_approved(os.path.abspath(path), script.digest, covered)
+        return script
 
-    def message(self, call: PythonCall, env: Mapping[str, str], parent: "Parent") -> dict[str, Any]:
+    @classmethod
+    def of(cls, text: bytes, covered: CoveredFiles | None = None) -> "_ScriptText":
+        return cls(text, hashlib.sha256(text).hexdigest(), covered)
+
+    def message(self, call: PythonCall, parent: "Parent") -> dict[str, Any]:
         encoded = os.fsencode
         return {
             "argv": [encoded(call.script), *map(encoded, call.arguments)],
@@ -233,7 +339,6 @@ class _ScriptText(NamedTuple):
             "name": encoded(call.name),
             "text": self.text,
             "digest": self.digest,
-            "env": _joined(env),
             "umask": _umask(),
             "folder": "" if self.covered is None else os.path.realpath(self.covered.folder),
             "covered": None if self.covered is None else {encoded(path): known for path, known in self.covered.files},
@@ -291,7 +396,9 @@ class Spare:
 
     def is_fit(self) -> bool:
         """Whether it waits: not dead, and not stopped."""
-        return any(one.state in (b"S", b"R") for one in processes([str(self.pid)]))
+        with suppress(ChildProcessError):
+            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is None
+        return False
 
     def send(self, message: dict[str, Any], fds: tuple[int, int, int], cwd: str) -> None:
         """Hand over a script. Raises OSError."""
@@ -343,7 +450,7 @@ class Parent:
         ours, theirs = socket.socketpair()
         self._errors, output = pipe()
         marker = os.urandom(8).hex()
-        argv = (call.spelt, *call.flags, _MAIN, _ROOM)
+        argv = (call.spelt, *call.flags, _MAIN, _ROOM, call.preload)
         env = {**call.env, MARKER: f"{marker} {'-' * len(marker)}"}  # with room for the marker of a spare
         try:
             with process_tree.starting():
@@ -540,7 +647,7 @@ class Parents:
             parent.end()
             del self._by_key[key]
             parent = None
-        _collect_killed()
+        _collect_ended()
         if parent is None:
             self._make_room()
             self._by_key[key] = Parent(call, key, cwd)
@@ -557,6 +664,11 @@ class Parents:
             for parent in self._by_key.values():
                 parent.collect()
 
+    def collect_ended(self) -> None:
+        """Collect processes that have ended."""
+        with self.lock:
+            _collect_ended()
+
     def tidy(self, now: float) -> None:
         """End parents that are not used any more, and collect processes that have ended."""
         with self.lock:
@@ -565,7 +677,7 @@ class Parents:
                 if now - parent.last_used > IDLE:
                     parent.end()
                     del self._by_key[key]
-            _collect_killed()
+            _collect_ended()
 
     def close(self) -> None:
         """End all of them. Running calls are not affected."""
@@ -573,7 +685,7 @@ class Parents:
             for parent in self._by_key.values():
                 parent.end()
             self._by_key.clear()
-            _collect_killed()
+            _collect_ended()
 
     def _make_room(self) -> None:
         while len(self._by_key) >= MOST_PARENTS:
@@ -592,7 +704,7 @@ def _key(call: PythonCall, cwd: str) -> InterpreterKey:
     )
     relative = "/" in call.spelt and not call.spelt.startswith("/")
     return InterpreterKey(
-        call.program, call.spelt, call.flags, variables, cwd if relative else "", _identity(call.program)
+        call.program, call.spelt, call.flags, variables, cwd if relative else "", _identity(call.program), call.preload
     )
 
 
@@ -608,23 +720,27 @@ def _identity(path: str) -> Identity:
 
 
 _HEADER: Final = struct.Struct(">I")
-_killed: list[Tree] = []
+_ending: list[Callable[[], bool]] = []
+"""Collect processes that end soon: each returns whether it has."""
 
 
 def _kill(tree: Tree) -> None:
     """Kill a process that has no children, and collect it soon."""
     with suppress(ProcessLookupError):
         os.kill(tree.leader, signal.SIGKILL)
-    _killed.append(tree)
+    _ending.append(functools.partial(_collect_killed, tree))
 
 
-def _collect_killed() -> None:
-    for tree in list(_killed):
-        with suppress(ChildProcessError):
-            if not os.waitpid(tree.leader, os.WNOHANG)[0]:
-                continue
-        tree.close()
-        _killed.remove(tree)
+def _collect_killed(tree: Tree) -> bool:
+    with suppress(ChildProcessError):
+        if not os.waitpid(tree.leader, os.WNOHANG)[0]:
+            return False
+    tree.close()
+    return True
+
+
+def _collect_ended() -> None:
+    _ending[:] = [collect for collect in _ending if not collect()]
 
 
 def _readable(links: Sequence[socket.socket], seconds: float) -> list[int]:
@@ -633,6 +749,12 @@ def _readable(links: Sequence[socket.socket], seconds: float) -> list[int]:
     for link in links:
         waiting.register(link, select.POLLIN)
     return [fd for fd, _ in waiting.poll(max(0.0, seconds) * 1000)]
+
+
+def _is_readable(fd: int) -> bool:
+    waiting = select.poll()
+    waiting.register(fd, select.POLLIN)
+    return bool(waiting.poll(0))
 
 
 def _received(link: socket.socket) -> tuple[Any, list[socket.socket]]:
@@ -682,6 +804,6 @@ def close() -> None:
     """End all parents, and collect them. Running calls are not affected."""
     PARENTS.close()
     end = time.monotonic() + 1.0
-    while _killed and time.monotonic() < end:
+    while _ending and time.monotonic() < end:
         time.sleep(0.001)
-        _collect_killed()
+        _collect_ended()

@@ -58,8 +58,11 @@ def serve(fresh: dict[str, Any], before: frozenset[str]) -> tuple[CodeType, dict
     atexit.register(QuickEnd.leave)
     for name in COMMON:
         import_module(name)
+    greeting = _greeting(before)
+    if sys.argv[2]:  # for programs of billhook's own
+        import_module(sys.argv[2]).prepare()
+    _say(control, greeting)
     QuickEnd.filters, QuickEnd.shared = list(sys.modules["warnings"].filters), frozenset(sys.modules) - {"__main__"}
-    _say(control, _greeting(before))
     sys.dont_write_bytecode = AtStart.writes_none
     os.chdir("/")  # it must not keep a project's folder in use
     gc.collect()
@@ -69,7 +72,7 @@ def serve(fresh: dict[str, Any], before: frozenset[str]) -> tuple[CodeType, dict
         kind, *rest = marshal.loads(_received(control)[0])
         if kind == "code":
             _remember(codes, *rest)
-        elif (link := _spare(control, *rest)) is not None:
+        elif (link := _spare(control, fresh, *rest)) is not None:
             return _script(link, codes, fresh)
 
 
@@ -158,7 +161,9 @@ def _remember(codes: Codes, file: str, digest: str, text: bytes) -> None:
             pass
 
 
-def _spare(control: _socket.socket, marker: bytes, session: bool, rehearse: bool) -> _socket.socket | None:
+def _spare(
+    control: _socket.socket, fresh: dict[str, Any], marker: bytes, session: bool, rehearse: bool
+) -> _socket.socket | None:
     """Fork a process that waits for a script: there, the socket on which it gets it. In the parent, None.
 
     The process in between ends at once, so that the daemon, which adopts orphans, becomes the parent of the spare: it
@@ -190,7 +195,7 @@ def _spare(control: _socket.socket, marker: bytes, session: bool, rehearse: bool
     (os.setsid if session else os.setpgrp)()
     _mark(b"BILLHOOK_CHILD=", marker)
     if rehearse:
-        _rehearse()
+        _rehearse(fresh)
     _say(theirs, os.getpid())
     return theirs
 
@@ -198,35 +203,44 @@ def _spare(control: _socket.socket, marker: bytes, session: bool, rehearse: bool
 _REHEARSAL = b"""
 import json, os, re, sys
 from pathlib import Path
-try:
-    read, write = os.pipe()
-    os.write(write, json.dumps({"tool_input": {"command": "ls", "text": ""}, "list": [1, 2.5, None]}).encode())
-    os.close(write)
-    with open(read) as file:
-        data = json.load(file)
-    command = data.get("tool_input", {}).get("command", "")
-    if re.search(r"\\brm\\s+-rf\\b", command) or Path(command).suffix == ".env":
-        print(f"blocked: {command}", file=sys.stderr)
-    os.path.join(os.environ.get("HOME", ""), command)
-    sys.exit(0)
-except SystemExit:
-    pass
+read, write = os.pipe()
+os.write(write, json.dumps({"tool_input": {"command": "ls", "text": ""}, "list": [1, 2.5, None]}).encode())
+os.close(write)
+with open(read) as file:
+    data = json.load(file)
+command = data.get("tool_input", {}).get("command", "")
+if re.search(r"\\brm\\s+-rf\\b", command) or Path(command).suffix == ".env":
+    print(f"blocked: {command}", file=sys.stderr)
+os.path.join(os.environ.get("HOME", ""), command)
+sys.exit(0)
 """
 
 
-def _rehearse() -> None:
+def _rehearse(fresh: dict[str, Any]) -> None:
     """Do what a call does, while no caller waits: a page that is shared with the parent is copied at its first use,
     and that takes longer than anything else in a call."""
-    env = dict(os.environb)
-    _set_environment(env)
-    marshal.loads(marshal.dumps(env, 2))
-    main = {"__name__": "rehearsal"}
-    exec(compile(_REHEARSAL, "rehearsal", "exec", dont_inherit=True), main)
-    main.clear()
-    machinery.SourceFileLoader("rehearsal", os.path.realpath("/usr/bin/env"))
+    main, path, argv, words = sys.modules["__main__"], [*sys.path], sys.argv, getattr(sys, "orig_argv", sys.argv)
+    env = b"\0".join(map(b"=".join, os.environb.items()))
+    call = {"argv": [b"/usr/bin/env"], "orig_argv": [*map(os.fsencode, words)], "name": b"", "env": env}
+    call = marshal.loads(marshal.dumps({**call, "text": _REHEARSAL, "digest": ""}, 2))
+    _set_environment(call)
+    _name_process(call)
+    try:
+        with ScriptGuard():
+            exec(*_as_main(call, {}, fresh))
+    except SystemExit:
+        pass
     kinds = {type(one) for one in gc.get_objects()}
     _ends_quietly(kinds)
+    all(map(_is_inert, kinds))
+    # `__main__` must keep its place in `sys.modules`: modules are destroyed in that order.
+    sys.modules["rehearsal"], sys.modules["__main__"] = sys.modules["__main__"], main
+    _destroy(["rehearsal"])
     _flushed()
+    _names("/proc/self/fd")
+    sys.path[:], sys.argv, QuickEnd.status = path, argv, None
+    if hasattr(sys, "orig_argv"):
+        sys.orig_argv = words
     gc.collect()
     gc.freeze()  # at the end, only the script's own objects are left to look at
 
@@ -287,10 +301,8 @@ def _take_place(call: dict[str, Any], fds: list[int]) -> None:
     for fd in fds:
         os.close(fd)
     os.umask(call["umask"])
-    env = dict(pair.split(b"=", 1) for pair in call["env"].split(b"\0") if pair)
-    if AtStart.ctype is not None:
-        env[b"LC_CTYPE"] = AtStart.ctype
-    _set_environment(env)
+    QuickEnd.pid, QuickEnd.report = os.getpid(), call.get("report", QuickEnd.report)
+    _set_environment(call)
     _name_process(call)
     main_thread: Any = sys.modules["threading"].main_thread()
     main_thread._set_native_id()  # a fork keeps the number of its parent before Python 3.13
@@ -301,13 +313,19 @@ def _take_place(call: dict[str, Any], fds: list[int]) -> None:
         logging._startTime = time.time_ns() if isinstance(logging._startTime, int) else time.time()
 
 
-def _set_environment(env: dict[bytes, bytes]) -> None:
+def _set_environment(call: dict[str, Any]) -> None:
     """Replace all variables, in this order, also for the C library. `os.environ` would take three times as long."""
+    env = dict(pair.split(b"=", 1) for pair in call["env"].split(b"\0") if pair)
+    if AtStart.ctype is not None:
+        env[b"LC_CTYPE"] = AtStart.ctype
     known: Any = os.environ
-    for name in known._data:
-        os.unsetenv(name)
+    if [*known._data] != [*env]:  # otherwise each keeps its place
+        for name in known._data:
+            os.unsetenv(name)
+        known._data.clear()
     for name, value in env.items():
-        os.putenv(name, value)
+        if known._data.get(name) != value:
+            os.putenv(name, value)
     for variables in (known._data, sys.modules["posix"].environ):
         variables.clear()
         variables.update(env)
@@ -400,6 +418,8 @@ class QuickEnd:
     script's own objects are destroyed."""
 
     status: int | None = None  # None: the interpreter tells it
+    pid = 0
+    report: tuple[bytes, bytes] = (b"", b"")  # where to report the end, and what the report begins with
     filters: Sequence[Any] = ()
     shared: frozenset[str] = frozenset()
     libraries: tuple[str, ...] = ()
@@ -413,9 +433,28 @@ class QuickEnd:
         inert = all(map(_is_inert, kinds))
         kinds.clear()  # a class keeps its module
         if not inert:
+            for name in _FORGOTTEN:
+                setattr(sys, name, None)
             _destroy([name for name in sys.modules if name not in cls.shared])
         if _flushed():
+            cls._report_end()
             os._exit(cls.status)
+
+    @classmethod
+    def _report_end(cls) -> None:
+        """Tell the daemon: the kernel takes long to free the memory. A plain process has closed its files by then."""
+        name, key = cls.report
+        if name and os.getpid() == cls.pid:  # not a fork that the script made
+            os.closerange(0, max(map(int, _names("/proc/self/fd")), default=2) + 1)
+            try:
+                _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM).sendto(
+                    key + bytes([cls.status or 0]), _socket.MSG_DONTWAIT, name
+                )
+            except OSError:
+                pass
+
+
+_HEAP_TYPE = 1 << 9  # a class that is not compiled into the interpreter; others can't be changed
 
 
 def _is_inert(kind: type) -> bool:
@@ -433,16 +472,16 @@ def _ends_quietly(kinds: Iterable[type]) -> bool:
         return False
     if len(sys._current_frames()) > 1 or "_ctypes" in sys.modules:
         return False
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None) or ""
-        if name not in QuickEnd.shared and not file.endswith(".py") and not _is_in(file, QuickEnd.libraries) and file:
+    for name in [name for name in sys.modules if name not in QuickEnd.shared]:
+        file = getattr(sys.modules[name], "__file__", None) or ""
+        if not file.endswith(".py") and not _is_in(file, QuickEnd.libraries) and file:
             return False
     return not any(map(_runs_code_at_end, kinds))
 
 
 def _runs_code_at_end(kind: type) -> bool:
-    if kind.__name__ in ("generator", "coroutine", "async_generator"):
-        return True
+    if not kind.__flags__ & _HEAP_TYPE:
+        return kind.__name__ in ("generator", "coroutine", "async_generator")
     return any("__del__" in vars(base) and hasattr(vars(base)["__del__"], "__code__") for base in kind.__mro__)
 
 
@@ -473,8 +512,6 @@ def _destroy(names: Sequence[str]) -> None:
 
     if gc.isenabled():
         gc.collect()
-    for name in _FORGOTTEN:
-        setattr(sys, name, None)
     left = [weakref.ref(sys.modules[name]) for name in names if type(sys.modules[name]) is type(sys)]
     for name in names:
         del sys.modules[name]

@@ -5,6 +5,7 @@ starts the next one, with the remembered options: agents may have the HTTP addre
 action if nothing listens there.
 """
 
+import _socket
 import os
 import select
 import signal
@@ -38,6 +39,7 @@ from billhook.store.files import (
 ANSWERS: Final = 3.0  # seconds in which a healthy daemon reports its status, even on a busy machine
 BEGINS: Final = 20.0  # seconds in which a new daemon is ready
 ENDS: Final = 40.0  # seconds in which a stopped daemon has ended: it finishes pending requests first
+PAGE_FILE: Final = "page.html"  # opens the page in a browser
 TAKEN: Final = 75  # the exit code of a daemon if another one is already running
 
 Waiting = Callable[[], None]  # called repeatedly while waiting
@@ -369,7 +371,7 @@ def connect(folder: Path, seconds: float) -> socket.socket:
     return connection
 
 
-def peer_of(connection: socket.socket) -> int:
+def peer_of(connection: _socket.socket) -> int:
     """The process at the other end of the connection; 0 if unknown, or if it is another user's."""
     if hasattr(socket, "SO_PEERCRED"):
         size = struct.calcsize("3i")

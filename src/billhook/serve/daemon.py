@@ -19,8 +19,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 import billhook
+from billhook.agents.around import agent_around
 from billhook.config.fleet_policy import enrolment_file
 from billhook.core.errors import BillhookError, UsageError
+from billhook.core.functions import in_thread
 from billhook.core.text import install_command
 from billhook.runners import process_tree, warm, worker
 from billhook.runners.process_tree import MARKER, Tree, adopt_orphans, forget_markers
@@ -261,8 +263,10 @@ class Daemon:
         is_socket = file == self._path
         self.leave("its folder was moved, or its socket was removed" if is_socket else "billhook has changed")
 
-    async def _page(self) -> bytes:
+    async def _page(self, pid: int) -> bytes:
         """A link to the page. Without --http, the daemon listens for it on a free port from now on."""
+        if pid and (agent := await in_thread(lambda: agent_around(pid))):
+            return msgspec.json.encode(PageLink(problem=f"the page is for people: this runs inside {agent}"))
         try:
             if self.http is None:
                 from billhook.serve.http import serve
@@ -578,7 +582,7 @@ def begin_log(folder: Path) -> logging.Handler | None:
         handler = _PrivateFile(folder / control.LOG, maxBytes=_LARGEST, backupCount=_OLDER, encoding="utf-8")
     except OSError:
         return None
-    handler.setFormatter(_Discreet("%(asctime)s [%(process)d] %(message)s"))
+    handler.setFormatter(_TraceFormatter("%(asctime)s [%(process)d] %(message)s"))
     ours = logging.getLogger("billhook")
     ours.addHandler(handler)
     ours.setLevel(logging.INFO)
@@ -602,7 +606,7 @@ class _PrivateFile(RotatingFileHandler):
         pass
 
 
-class _Discreet(logging.Formatter):
+class _TraceFormatter(logging.Formatter):
     converter = staticmethod(time.gmtime)
     default_time_format = "%Y-%m-%dT%H:%M:%SZ"
     default_msec_format = ""

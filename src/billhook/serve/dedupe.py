@@ -20,7 +20,7 @@ from billhook.core.errors import BillhookError
 from billhook.core.events import Event
 from billhook.serve.hook_server import Arguments
 from billhook.store.files import StoreError, sha256
-from billhook.store.state import CallRecord, CallRecords, Taken
+from billhook.store.state import CallClaim, CallRecord, CallRecords
 
 if TYPE_CHECKING:
     from billhook.config.config import Config
@@ -84,7 +84,7 @@ def _given_id(stdin: bytes) -> str:
     return next((one for one in found if isinstance(one, str) and one), "")
 
 
-class Once:
+class SharedCall:
     """One call, as this process handles it. Lives as long as the call."""
 
     def __init__(self, root: str, call: CallRecord, seconds: float | None) -> None:
@@ -105,7 +105,7 @@ class Once:
             return await judge()
         return await self._ours(taken, judge)
 
-    async def _taken(self) -> Taken | None:
+    async def _taken(self) -> CallClaim | None:
         """The call, with its answer or claimed by this process; None: no answer in time."""
         taken = self._calls.take(self._call)
         pause = _SHORTEST
@@ -118,7 +118,7 @@ class Once:
             taken = self._calls.look(self._call, taken.id) or self._calls.take(self._call)
         return taken
 
-    async def _ours(self, taken: Taken, judge: Judge) -> SharedVerdict:
+    async def _ours(self, taken: CallClaim, judge: Judge) -> SharedVerdict:
         said: dict[str, Any] | None = None
         try:
             judged = await judge()

@@ -80,9 +80,12 @@ class EnginePool:
                 heard = answering.prepare(asked.argv)
                 if heard is not None:
                     return heard
-                if answering.nobody_waits:
-                    return answering.judge_at_once()
-                return _rest(answering.judge, answering, whom)
+                if not answering.nobody_waits:
+                    return _rest(answering.judge, answering, whom)
+                said = answering.judge_at_once()
+                if isinstance(said, HookResponse):
+                    return said
+                return _rest(lambda: asyncio.ensure_future(said), answering, whom)
             except NotLoadedError:
                 answering = self._answering(asked)
                 loading = _PendingLoad(asyncio.ensure_future(in_thread(lambda: answering.prepare(asked.argv))))

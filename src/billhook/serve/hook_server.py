@@ -3,7 +3,7 @@
 import os
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
@@ -23,10 +23,10 @@ from billhook.core.hook import Hook
 from billhook.core.lazy import later, pattern
 from billhook.core.text import lines_for_people, nearest
 from billhook.store.files import StoreError, state_root
-from billhook.store.state import LARGEST_HELD, FileState, Held
+from billhook.store.state import LARGEST_HELD, FileState, HeldContext
 
 if TYPE_CHECKING:
-    from billhook.agents.child import Written
+    from billhook.agents.child import ExitResult
     from billhook.config import loader
     from billhook.config.config import Config
     from billhook.serve.dedupe import SharedVerdict
@@ -121,7 +121,7 @@ def brought(root: str, dialect: Dialect, event: Event, answer: Answer) -> Answer
     if row is None or not event.session_id or answer.objects or not row(event).context:
         return answer
     try:
-        texts = Held(FileState(Path(root))).take(event.session_id)
+        texts = HeldContext(FileState(Path(root))).take(event.session_id)
     except StoreError:
         return answer
     joined = dialect.meanings.join.join([*texts, *filter(None, [answer.context])])
@@ -139,7 +139,7 @@ def hold(root: str, event: Event, text: str) -> str:
     if Redactor().redacted(text).texts:
         return "context that contains a secret is not kept for a later event"
     try:
-        gone = Held(FileState(Path(root))).keep(event.session_id, text)
+        gone = HeldContext(FileState(Path(root))).keep(event.session_id, text)
     except StoreError as error:
         return f"context can't be kept for a later event: {error.place}: {error.message}"
     return f"{gone} older texts that were kept for a later event are lost" if gone else ""
@@ -189,7 +189,7 @@ def detect_event(said: str, stdin: bytes, env: Mapping[str, str], argument: str)
         return received(dialect, stdin, env, argument), said
     try:
         event = received(dialect, stdin, env, argument)
-        if event.hook_event_name in EVENTS and DOUBTFUL.isdisjoint(event.payload):
+        if event.hook_event_name in EVENTS and "cwd" in event.payload and DOUBTFUL.isdisjoint(event.payload):
             return event, said
         agent = who_calls(said, event.payload, env)
     except BillhookError:  # not valid for Claude Code, but maybe for another agent
@@ -407,7 +407,7 @@ class HookServer:
     def nobody_waits(self) -> bool:
         """Whether, after `prepare`, all hooks are plain functions: `judge` needs no loop, task or timer."""
         assert self.config is not None and self.event is not None
-        if self._may_come_twice or self.config.parallel or self.config.may_wait:
+        if self._may_come_twice or self.config.parallel:
             return False
         plan = self.config.plan
         return type(self.event) in plan.at_once or not plan.steps(self.event).waits
@@ -429,13 +429,16 @@ class HookServer:
         judged = await self._judged_once(self.config, self.event)
         return self._heard(self.event, judged.answer, judged.warnings, _notes(self.event, self.config, self.host))
 
-    def judge_at_once(self) -> HookResponse:
-        """The same without a loop, if `nobody_waits`."""
+    def judge_at_once(self) -> HookResponse | Coroutine[Any, Any, HookResponse]:
+        """The same without a loop, if `nobody_waits`. A question that waits for a person needs one: then the coroutine,
+        which has begun."""
         judging = self.judge()
         try:
-            judging.send(None)
+            first = judging.send(None)
         except StopIteration as end:
             return cast("HookResponse", end.value)
+        if first is None:  # it only lets others run
+            return judging
         judging.close()
         raise AssertionError("a hook waits for something")
 
@@ -455,7 +458,7 @@ class HookServer:
     async def _judged_once(self, config: "Config", event: Event) -> "SharedVerdict":
         """The answer of the hooks, if the same call may arrive through several settings files."""
         from billhook.config.recorder import encoded
-        from billhook.serve.dedupe import Once, SharedVerdict, call_of
+        from billhook.serve.dedupe import SharedCall, SharedVerdict, call_of
 
         async def judged() -> SharedVerdict:
             self._look_at_the_clock()
@@ -468,7 +471,7 @@ class HookServer:
 
         call = call_of(self.agent, event, self.stdin or b"", config, self.arguments)
         seconds = self.arguments.seconds_for_hooks
-        return await (judged() if call is None else Once(config.root, call, seconds).judged(judged))
+        return await (judged() if call is None else SharedCall(config.root, call, seconds).judged(judged))
 
     @property
     def host(self) -> str:
@@ -510,7 +513,7 @@ class HookServer:
             environ = client_env.environ()
             folder = self._folder(environ) or _here() or environ.get("PWD", "/")
         over_http = self.host.startswith("http:") and bool(self.event and self.event.transcript_path)
-        speaker = loader.Speaker(self.host.removeprefix("http:"), over_http)
+        speaker = loader.CallerFormat(self.host.removeprefix("http:"), over_http)
         config = loader.load_for_cwd(folder, self.arguments.files, host=speaker, read_files=read_files)
         if self.arguments.on_failure == "allow" and config.unreadable:
             config = _with_hooks(config, lambda hook: hook.name != "unreadable-file")
@@ -542,7 +545,7 @@ class HookServer:
         answer: Answer,
         warnings: Iterable[str],
         notes: Iterable[str] = (),
-        written: "Written | None" = None,
+        written: "ExitResult | None" = None,
     ) -> HookResponse:
         """The response in the agent's dialect. If stderr is part of it, only problems are added, not notes."""
         if answer.updated_input is not None and self.agent in OTHERS:
@@ -591,12 +594,17 @@ class HookServer:
             lines.append("the event continues without being checked")
             message = self._notice(event, why) if event is not None and not passing else ""
             if event is None or not message:
-                return HookResponse(passing, lines=tuple(lines))
+                return HookResponse(passing, self._silence(event), lines=tuple(lines))
             return self._heard(event, Answer(message=message), lines)
         if event is None:
             return HookResponse(self.last_code, lines=tuple(lines))
         refused = Answer(decision=Decision.DENY, reason=f"billhook: {why}")
         return self._heard(event, refused if self._can_refuse(event) else NOTHING, lines)
+
+    def _silence(self, event: Event | None) -> bytes:
+        """What the dialect prints without an opinion."""
+        silent = getattr(self.dialect, "silent", None)
+        return silent(event).stdout if silent is not None and event is not None else b""
 
     def _notice(self, event: Event, why: str) -> str:
         """The message for the user about an unchecked event; empty if it can't be shown, or already was."""
@@ -738,8 +746,9 @@ def _with_hooks(config: "Config", keep: Callable[[Hook], object]) -> "Config":
 
 
 def _for_part(config: "Config", name: str, spoken: str) -> "Config":
-    """Only the hooks for a narrower event, if an entry is for that event: the others listen for the whole event."""
-    if whole_event(name, spoken) == name:
+    """Only the hooks for a narrower event, if an entry is for that event beside the whole one: the others listen for
+    the whole event."""
+    if whole_event(name, spoken) == name or not AGENTS[spoken].parts:
         return config
     from billhook.config.declaration import BUILTINS
     from billhook.config.entry import Part

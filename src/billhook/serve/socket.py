@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from billhook import __version__
-from billhook.serve import protocol
+from billhook.serve import control, protocol
 from billhook.serve.hook_server import HookResponse
 
 SLOWEST: Final = 30.0  # seconds for a caller to send its request
@@ -19,7 +19,8 @@ SLOWEST: Final = 30.0  # seconds for a caller to send its request
 Begin = Callable[[protocol.CallerRequest], HookResponse | Coroutine[Any, Any, HookResponse]]
 """The answer to a request, or a coroutine that returns it. Neither raises."""
 
-Page = Callable[[], Coroutine[Any, Any, bytes]]
+Page = Callable[[int], Coroutine[Any, Any, bytes]]
+"""A link to the page for the process that is connected (0: unknown), or why it gets none."""
 _SOON: Final = 0.01
 _PAUSE: Final = 0.1
 _EARLIER: Final = 32  # earlier callers whose sockets are read once more before a new one
@@ -33,7 +34,7 @@ _RARELY: Final = 1.0  # seconds between two lines of the log that the same kind 
 _log = logging.getLogger("billhook.serve")
 
 
-class Seldom:
+class ThrottledLog:
     """Logs something that may happen very often: at most one line per second, with a count."""
 
     def __init__(self, what: str) -> None:
@@ -50,9 +51,9 @@ class Seldom:
         _log.warning("%s%s%s", self._what, f": {why}" if why else "", times)
 
 
-_stranger = Seldom("rejected a caller of another user")
-_garbage = Seldom("rejected a request")
-_exhausted = Seldom("can't accept a caller")
+_stranger = ThrottledLog("rejected a caller of another user")
+_garbage = ThrottledLog("rejected a request")
+_exhausted = ThrottledLog("can't accept a caller")
 
 
 class Server:
@@ -265,7 +266,7 @@ class Connection:
         self._finish(protocol.answer(heard.code, heard.stdout, heard.all_of_stderr))
 
     async def _serve_page(self, page: Page) -> None:
-        link = await page()
+        link = await page(control.peer_of(self._sock))
         self.task = None
         self._finish(protocol.about(link))
 

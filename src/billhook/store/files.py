@@ -360,11 +360,12 @@ def locked(path: Path, *, root: Path, seconds: float = TIMEOUT) -> Iterator[None
 
 class LockFile:
     """A lock file that stays open between uses. Lives until `close`; threads may share it. In a forked child it is like
-    a new one: not held, and opened again when it is next acquired."""
+    a new one: not held, and opened again when it is next acquired. Many may hold a `shared` one at the same time."""
 
-    def __init__(self, path: Path, root: Path) -> None:
+    def __init__(self, path: Path, root: Path, *, shared: bool = False) -> None:
         self.path = path
         self.root = root
+        self._shared = shared
         self._file: int | None = None
         self._turn = allocate_lock()
         """Held by the thread that holds the file's lock, which all threads of the process share."""
@@ -429,7 +430,7 @@ class LockFile:
             check = True
         pause = _SHORTEST
         hurries = time.monotonic() + _PATIENT
-        while not _try(self._file, self.path):
+        while not _try(self._file, self.path, shared=self._shared):
             now = time.monotonic()
             left = ends - now
             if left <= 0:
@@ -470,11 +471,11 @@ def _opened(path: Path, root: Path) -> int:
     return file
 
 
-def _try(file: int, path: Path) -> bool:
+def _try(file: int, path: Path, *, shared: bool) -> bool:
     import fcntl
 
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError as error:  # some network file systems have no locks

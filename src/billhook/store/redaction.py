@@ -122,7 +122,7 @@ _LONGEST_WORD: Final = 512
 """Characters by which a string may be cut back to its last space, so that no part of a token is left."""
 
 
-class Redacted(msgspec.Struct, frozen=True):
+class RedactedValue(msgspec.Struct, frozen=True):
     """A value without its secrets, and how many texts were redacted."""
 
     value: Any
@@ -150,18 +150,18 @@ class Redactor:
         """Text without its secrets."""
         return str(self.redacted(text).value)
 
-    def redacted(self, value: Any) -> Redacted:
+    def redacted(self, value: Any) -> RedactedValue:
         """As `value`, with the number of redacted texts."""
         data = _as_bytes(value)
         if data is not None and len(data) > MOST_CHARACTERS:
             data = None
         rules, triggers = worth_trying(data, self._names)
         if not rules and not triggers:
-            return Redacted(value, 0)
+            return RedactedValue(value, 0)
         work = _Pass(self._digest, self._names, rules, triggers)
         copy = work.copied(value)
         self.count += work.count
-        return Redacted(copy if work.count else value, work.count)
+        return RedactedValue(copy if work.count else value, work.count)
 
     def _digest(self, data: bytes) -> str:
         if self._key is None:

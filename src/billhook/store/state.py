@@ -26,6 +26,7 @@ FOLDERS: Final = {
     "sessions": "billhook/sessions",
     "names": "billhook/names",
     "limits": "billhook/limits",
+    "shared": "billhook/shared-limits",
     "held": "billhook/held",
     "notices": "billhook/notices",
     "gates": "billhook/gates",
@@ -150,15 +151,15 @@ class FileState:
         try:
             record = strictjson.loads_own(data)
         except StrictJSONError as error:
-            raise _Damaged(str(error), path) from None
+            raise _DamagedError(str(error), path) from None
         if not isinstance(record, dict):
-            raise _Damaged("it is not an object", path)
+            raise _DamagedError("it is not an object", path)
         return record
 
     def _before(self, kind: str, path: Path) -> Value | None:
         try:
             return self._read(path)
-        except _Damaged:
+        except _DamagedError:
             if kind in COUNTED_ANEW:
                 return None
             raise
@@ -174,7 +175,7 @@ def _mark(found: os.stat_result) -> _Mark:
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-class _Damaged(StoreError):  # noqa: N818 - a StoreError outside of this module
+class _DamagedError(StoreError):
     """A file that is not a valid record: after a power loss, or after an edit."""
 
     def __init__(self, what: str, path: Path) -> None:
@@ -212,13 +213,13 @@ class CallRecord(NamedTuple):
     """How many entries have the same command line, if the call has an id: then it may arrive through each of them."""
 
 
-class Taken(NamedTuple):
+class CallClaim(NamedTuple):
     id: str
     mine: bool  # this process runs the hooks
     said: Value | None = None  # its answer; None: there is none yet
 
 
-class _Judged(msgspec.Struct, omit_defaults=True):
+class _CallEntry(msgspec.Struct, omit_defaults=True):
     id: str
     key: str
     entries: list[str]
@@ -246,28 +247,28 @@ class CallRecords:
     def __init__(self, root: Path) -> None:
         self._state = FileState(root, seconds=SHORT_TIMEOUT)
 
-    def take(self, call: CallRecord) -> Taken:
+    def take(self, call: CallRecord) -> CallClaim:
         """Join a call that arrived through another entry, or begin it."""
-        new = _Judged(os.urandom(8).hex(), call.key, [call.entry], time.time(), os.getpid(), call.window)
-        found: list[Taken] = []
+        new = _CallEntry(os.urandom(8).hex(), call.key, [call.entry], time.time(), os.getpid(), call.window)
+        found: list[CallClaim] = []
 
-        def change(calls: list[_Judged]) -> list[_Judged]:
+        def change(calls: list[_CallEntry]) -> list[_CallEntry]:
             joined = next((one for one in reversed(calls) if one.is_same(call)), None)
             if joined is None:
-                found.append(Taken(new.id, True))
+                found.append(CallClaim(new.id, True))
                 return [*calls[-_MOST + 1 :], new]
             joined.entries.append(call.entry)
-            found.append(Taken(joined.id, False, joined.said))
+            found.append(CallClaim(joined.id, False, joined.said))
             return calls
 
         self._update(call, change)
         return found[0]
 
-    def look(self, call: CallRecord, id: str) -> Taken | None:  # noqa: A002 (the name in the record)
+    def look(self, call: CallRecord, id: str) -> CallClaim | None:  # noqa: A002 (the name in the record)
         """The state of a call that another process handles; None: no process handles it any more."""
         for one in _fresh(self._state.read("calls", call.session)):
             if one.id == id and (one.said is not None or _is_alive(one.by)):
-                return Taken(id, False, one.said)
+                return CallClaim(id, False, one.said)
         return None
 
     def say(self, call: CallRecord, id: str, said: Value) -> None:  # noqa: A002
@@ -275,7 +276,7 @@ class CallRecords:
         if len(strictjson.encode(said)) > LARGEST_CALL:
             return self.give_up(call, id)
 
-        def change(calls: list[_Judged]) -> list[_Judged]:
+        def change(calls: list[_CallEntry]) -> list[_CallEntry]:
             for one in calls:
                 if one.id == id:
                     one.said, one.ended = said, time.time()
@@ -287,15 +288,15 @@ class CallRecords:
         """Leave a call of this process to another process that waits for it."""
         self._update(call, lambda calls: [one for one in calls if one.id != id])
 
-    def _update(self, call: CallRecord, change: Callable[[list[_Judged]], list[_Judged]]) -> None:
+    def _update(self, call: CallRecord, change: Callable[[list[_CallEntry]], list[_CallEntry]]) -> None:
         def changed(record: Value | None) -> Value:
             return {"calls": msgspec.to_builtins(change(_fresh(record)))}
 
         self._state.update("calls", call.session, changed)
 
 
-def _fresh(record: Value | None) -> list[_Judged]:
-    return [one for one in listed(record, "calls", _Judged) if one.is_fresh]
+def _fresh(record: Value | None) -> list[_CallEntry]:
+    return [one for one in listed(record, "calls", _CallEntry) if one.is_fresh]
 
 
 def _is_alive(process: int) -> bool:
@@ -313,7 +314,7 @@ MOST: Final = 16  # texts of one session
 LARGEST_HELD: Final = 64 << 10  # characters of all of them
 
 
-class Held:
+class HeldContext:
     """Waiting context, by session. Keeps nothing open; every method raises StoreError."""
 
     def __init__(self, state: FileState) -> None:

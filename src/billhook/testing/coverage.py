@@ -24,7 +24,7 @@ from billhook.config.build import GROUPS, Tests
 from billhook.config.builtin_hooks import StandIn, filled, guard_settings
 from billhook.config.cases import CALLS, Case, event_of
 from billhook.config.config import Config, Entry
-from billhook.config.declaration import LIMITS, Conditions, Declared, Mask, Rewrite, field_of
+from billhook.config.declaration import LIMITS, Conditions, HookDeclaration, Mask, Rewrite, field_of
 from billhook.config.lint.matchers import VALUES
 from billhook.config.nodes import FieldNodes, Node, one_line, read_text
 from billhook.config.permissions import MODES
@@ -47,7 +47,7 @@ _VERBS = {
 }
 
 
-class Covered(msgspec.Struct, frozen=True):
+class CoveredRule(msgspec.Struct, frozen=True):
     """One rule, and in which ways tests exercise it."""
 
     kind: str  # `hook`, `guard cell` or `permission rule`
@@ -68,7 +68,7 @@ class Covered(msgspec.Struct, frozen=True):
 class RuleCoverage(msgspec.Struct, frozen=True):
     """All rules, and the cells of the guard's table that calls of tests reach."""
 
-    rules: tuple[Covered, ...]
+    rules: tuple[CoveredRule, ...]
     cells: dict[str, str]
 
     def lines(self) -> Iterator[str]:
@@ -105,8 +105,11 @@ def coverage(suite: Suite, results: Sequence[CaseResult]) -> RuleCoverage:
         (
             *(_of_entry(one, hooks, suite.real.project) for one in suite.real.entries if _counts(one)),
             *_of_cells(suite, [one.cells for one in seen if one.cells or one.rules]),
-            *(Covered("built-in", name, True in hooks.get(name, ()), False in hooks.get(name, ())) for name in limits),
-            *(Covered("permission rule", name, True in ways, False in ways) for name, ways in rules.items()),
+            *(
+                CoveredRule("built-in", name, True in hooks.get(name, ()), False in hooks.get(name, ()))
+                for name in limits
+            ),
+            *(CoveredRule("permission rule", name, True in ways, False in ways) for name, ways in rules.items()),
         ),
         dict(sorted(cells.items())),
     )
@@ -126,14 +129,14 @@ def _counts(entry: Entry) -> bool:
     return not unused and not (entry.pending and of_claude_code(entry.declared))
 
 
-def _of_entry(entry: Entry, seen: Mapping[str, set[bool]], project: str) -> Covered:
+def _of_entry(entry: Entry, seen: Mapping[str, set[bool]], project: str) -> CoveredRule:
     declared, ways = entry.declared, seen.get(entry.shown, set())
     unconditional = not declared.match and not declared.part and declared.conditions == Conditions()
     place = f"{shown_path(declared.file, project)}:{declared.line}"
-    return Covered("hook", entry.shown, True in ways, unconditional or False in ways, place)
+    return CoveredRule("hook", entry.shown, True in ways, unconditional or False in ways, place)
 
 
-def _of_cells(suite: Suite, seen: Sequence[Mapping[str, str]]) -> Iterator[Covered]:
+def _of_cells(suite: Suite, seen: Sequence[Mapping[str, str]]) -> Iterator[CoveredRule]:
     """The cells of the guard's table that the files set. One in shadow mode stops nothing: tests reach it."""
     options = filled("guard", suite.real.builtins["guard"].options)
     for cell in dict.fromkeys([*options["cells"], *options["project_cells"], *options["shadow"]]):
@@ -143,7 +146,7 @@ def _of_cells(suite: Suite, seen: Sequence[Mapping[str, str]]) -> Iterator[Cover
             for one in seen
         ]
         kind = "shadow cell" if tried else "guard cell"
-        yield Covered(kind, cell, any(reached), not all(reached) or not seen)
+        yield CoveredRule(kind, cell, any(reached), not all(reached) or not seen)
 
 
 # -- changes that no test notices
@@ -253,7 +256,7 @@ class Change(msgspec.Struct, frozen=True):
     content: bytes
     place: str
     what: str
-    rule: Declared  # the hook, or what describes the calls of another rule
+    rule: HookDeclaration  # the hook, or what describes the calls of another rule
     times: int = 1  # how often a call is repeated before the rule may answer differently
 
 
@@ -286,7 +289,7 @@ def _parts(node: Node, path: Path = ()) -> Iterator[tuple[Path, Node]]:
         yield from _parts(value, (*path, key))
 
 
-def _about(path: Path, data: Any, hooks: Mapping[Path, Entry]) -> tuple[Declared | None, int]:
+def _about(path: Path, data: Any, hooks: Mapping[Path, Entry]) -> tuple[HookDeclaration | None, int]:
     """The rule that a part of a file belongs to, and how often its calls are repeated; None if it is not of a rule."""
     value = _at(data, path)
     match path:
@@ -305,11 +308,11 @@ def _about(path: Path, data: Any, hooks: Mapping[Path, Entry]) -> tuple[Declared
     return None, 1
 
 
-def _described(name: str, **conditions: Any) -> Declared:
-    return Declared(name=name, events=("PreToolUse",), conditions=Conditions(**conditions))
+def _described(name: str, **conditions: Any) -> HookDeclaration:
+    return HookDeclaration(name=name, events=("PreToolUse",), conditions=Conditions(**conditions))
 
 
-def _is_implied(path: Path, rule: Declared) -> bool:
+def _is_implied(path: Path, rule: HookDeclaration) -> bool:
     """Whether it is a `match` for tools that `if` names anyway: without it nothing changes."""
     named = {text.partition("(")[0] for text in rule.conditions.rules}
     return field_of(str(path[-1])) == "match" and set() < named <= set(re.findall(r"\w+", rule.match or ""))
@@ -379,7 +382,7 @@ class _Attempt(msgspec.Struct, frozen=True):
             name, change.what, change.place, test=test, repeats=not test and _repeats(change, runner.config, changed)
         )
 
-    def _about(self, rule: Declared) -> list[Case]:
+    def _about(self, rule: HookDeclaration) -> list[Case]:
         """The cases that the rule can make a difference to, those that name it first."""
         some = [one for one in self.cases if "after" in one.data or rule.handles(event_of(one.data)["hook_event_name"])]
         return sorted(some, key=lambda one: rule.name not in (one.data.get("by"), one.data.get("without")))
@@ -457,7 +460,7 @@ _OneLine.add_representer(str, _quoted)
 # -- calls that a rule may be about
 
 
-def candidates(rule: Declared, times: int = 1) -> Iterator[dict[str, Any]]:
+def candidates(rule: HookDeclaration, times: int = 1) -> Iterator[dict[str, Any]]:
     """Calls to which the rule may apply, and similar ones to which it may not."""
     events = rule.events or ("PreToolUse",)
     calls = [call for name in events for call in _of_event(name, rule)]
@@ -466,7 +469,7 @@ def candidates(rule: Declared, times: int = 1) -> Iterator[dict[str, Any]]:
             yield call | earlier | files | agent
 
 
-def _of_event(name: str, rule: Declared) -> Iterator[dict[str, Any]]:
+def _of_event(name: str, rule: HookDeclaration) -> Iterator[dict[str, Any]]:
     """Calls of one event. For other events than a call: with each value that a matcher may meet."""
     modes = dict.fromkeys([*(mode for test, mode in _tests(rule.conditions.when) if test == "permission_mode"), *MODES])
     asks_mode = any(test == "permission_mode" for test, _ in _tests(rule.conditions.when))
@@ -490,7 +493,7 @@ def _of_event(name: str, rule: Declared) -> Iterator[dict[str, Any]]:
         yield {"event": {"hook_event_name": name} | ({field: value} if field else {})}
 
 
-def _earlier(rule: Declared, call: dict[str, Any], times: int) -> Iterator[dict[str, Any]]:
+def _earlier(rule: HookDeclaration, call: dict[str, Any], times: int) -> Iterator[dict[str, Any]]:
     """Earlier calls of the session, for rules about a sequence."""
     wanted = rule.conditions
     for effect in wanted.after_effects:
@@ -499,14 +502,14 @@ def _earlier(rule: Declared, call: dict[str, Any], times: int) -> Iterator[dict[
         yield {"after": [call] * times}
 
 
-def _agents(rule: Declared) -> Iterator[dict[str, Any]]:
+def _agents(rule: HookDeclaration) -> Iterator[dict[str, Any]]:
     """Without an agent, and if a condition is about agents: each of them."""
     yield {}
     named = [text.removeprefix("!") for test, text in _tests(rule.conditions.when) if test == "agent"]
     yield from ({"agent": name} for name in (*named, *AGENTS) if named and name in AGENTS)
 
 
-def _calls(rule: Declared) -> Iterator[dict[str, Any]]:
+def _calls(rule: HookDeclaration) -> Iterator[dict[str, Any]]:
     wanted = rule.conditions
     for text in wanted.rules:
         yield from _of_rule(text)
@@ -557,7 +560,7 @@ def _examples(glob: str) -> list[str]:
     return [*dict.fromkeys(text.strip() for text in found if text.strip() and not text.strip().endswith("/"))]
 
 
-def _files(declared: Declared) -> Iterator[dict[str, Any]]:
+def _files(declared: HookDeclaration) -> Iterator[dict[str, Any]]:
     """The files that a condition may need, and others: on its branch and on another, with a file and without."""
     for test, text in _tests(declared.conditions.when):
         if test == "file_exists":

@@ -39,7 +39,7 @@ from billhook.effects.effect import Effect
 from billhook.effects.gitstate import UnreadableError
 from billhook.engine.engine import Engine
 from billhook.engine.step import SHADOW
-from billhook.runners.command import Literally
+from billhook.runners.command import ConstantAnswer
 from billhook.store.files import state_root
 from billhook.store.log import OutcomeRecord, Record
 from billhook.store.state import FileState, Value
@@ -54,10 +54,11 @@ Row = Mapping[str, Any]  # a hook as `billhook list --json` prints it, and as a 
 ReplayState = Literal["asked", "background", "skipped", "not asked"]  # the words of `billhook explain ID --json`
 
 _STANDINGS: Final[dict[str, ReplayState]] = {"skipped": "skipped", "background": "background"}
+_OWN_LAYERS: Final = ("managed", "fleet", "user")
 _LONGEST: Final = 200  # characters of a command or path in a reason
 
 
-class Considered(msgspec.Struct, frozen=True, kw_only=True):
+class PastHook(msgspec.Struct, frozen=True, kw_only=True):
     """One hook of that event."""
 
     name: str
@@ -70,16 +71,16 @@ class Considered(msgspec.Struct, frozen=True, kw_only=True):
     then: Row | None = None  # how it was configured; None: not known
 
 
-class Past(msgspec.Struct, frozen=True, kw_only=True):
+class PastEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One record, and every hook of its event."""
 
     record: Record
-    hooks: tuple[Considered, ...]  # those in the record, in their order; then those that were skipped
+    hooks: tuple[PastHook, ...]  # those in the record, in their order; then those that were skipped
     by: tuple[str, ...]  # the hooks whose answers became the decision
     unknown: str = ""  # why the configuration of that time is not known; empty if it is
 
 
-def look_back(record: Record, kept: Mapping[str, Any] | None) -> Past:
+def look_back(record: Record, kept: Mapping[str, Any] | None) -> PastEvent:
     """What happened, from a record and the configuration that was kept for it, if there is one."""
     event, then_rows = event_of(record), rows_of(kept)
     by = decided_by(record)
@@ -93,7 +94,7 @@ def look_back(record: Record, kept: Mapping[str, Any] | None) -> Past:
         for one in _considered(record, then_rows, event)
     ]
     gone = f"{record.config[:12]} was not kept" if record.config else "the record does not name it"
-    return Past(record=record, hooks=tuple(hooks), by=by, unknown="" if kept is not None else gone)
+    return PastEvent(record=record, hooks=tuple(hooks), by=by, unknown="" if kept is not None else gone)
 
 
 def decided_by(record: Record) -> tuple[str, ...]:
@@ -120,26 +121,26 @@ def _in_no_file(one: OutcomeRecord) -> bool:
     return (one.source or "").partition(" ")[0] not in (*LAYERS, "built-in")
 
 
-def _considered(record: Record, rows: Mapping[str, Row], event: Event | None) -> Iterator[Considered]:
+def _considered(record: Record, rows: Mapping[str, Row], event: Event | None) -> Iterator[PastHook]:
     met = {said.hook for said in record.outcomes}
     for said in record.outcomes:
         standing = _STANDINGS.get(said.status, "asked")
         if standing != "skipped":
-            yield Considered(name=said.hook, standing=standing, said=said)
+            yield PastHook(name=said.hook, standing=standing, said=said)
             continue
         word = record.not_asked.get(said.hook) or said.error or ""
         why = said.error if word == SkipReason.CONDITION_RAISED else _why_not(word, rows.get(said.hook), record, event)
         not_approved = word == SkipReason.NOT_TRUSTED  # the record has the hook that took its place
         standing = "not asked" if not_approved else "skipped"
-        yield Considered(name=said.hook, standing=standing, word=word, why=why or word)
+        yield PastHook(name=said.hook, standing=standing, word=word, why=why or word)
     for name, word in record.not_asked.items():
         if name not in met:
             why = _why_not(word, rows.get(name), record, event)
-            yield Considered(name=name, standing="not asked", word=word, why=why)
+            yield PastHook(name=name, standing="not asked", word=word, why=why)
     for name, row in rows.items() if record.judged else ():
         if name not in met and name not in record.not_asked and handles(row, record.event):
             why = row.get("why") or "the record has no reason"
-            yield Considered(name=name, standing="not asked", why=str(why))
+            yield PastHook(name=name, standing="not asked", why=str(why))
 
 
 def _why_not(word: str, row: Row | None, record: Record, event: Event | None) -> str:
@@ -249,7 +250,7 @@ def own_answers(record: Record) -> list[Judgement]:
     return [one for one in own if one.word != "none"]
 
 
-class Unchanged:
+class UnchangedHooks:
     """Which hooks were the same under an earlier configuration: then the record has their answers."""
 
     def __init__(self, config: Config, approved: Config) -> None:
@@ -353,7 +354,7 @@ class Moment:
         return self.now
 
 
-class NotKnown(msgspec.Struct, frozen=True):
+class UnknownAnswer(msgspec.Struct, frozen=True):
     """In place of a hook that runs code, and of a condition that depends on files of that time: no answer, false."""
 
     doubt: Doubt
@@ -369,7 +370,7 @@ class PastGuard(guard.Guard, frozen=True):
     past: Moment
     name: str
 
-    def judged(self, effects: tuple[Effect, ...], cwd: str) -> list[guard.Judged]:
+    def judged(self, effects: tuple[Effect, ...], cwd: str) -> list[guard.EffectVerdict]:
         open_ = [effect for effect in effects if impact.depends_on_files(effect, cwd)]
         certain = [effect for effect in effects if effect not in open_]
         found = super().judged(tuple(certain), cwd)
@@ -377,7 +378,7 @@ class PastGuard(guard.Guard, frozen=True):
             if effect.kind == "disarm" and not self.past.logged:
                 continue
             low, high = (self._decided(one) for one in impact.possible(effect))
-            found.append(guard.Judged(effect, low))
+            found.append(guard.EffectVerdict(effect, low))
             if low != high:
                 why = f"the guard's answer depends on the files of that time ({effect.kind})"
                 self.past.doubts.append(Doubt(self.name, why, RANK.get(high, 0)))
@@ -401,11 +402,11 @@ class _Substitutes:
 
     def _of(self, hook: Hook, name: str) -> Hook:
         run = self._run(hook, name)
-        if run is nothing or isinstance(run, NotKnown):
+        if run is nothing or isinstance(run, UnknownAnswer):
             self.unknown.append(name.rpartition("/")[2])
-        own = hook.source.layer in ("user", "managed")
+        own = hook.source.layer in _OWN_LAYERS
         rank = _rank_of(run)
-        allows = own and (rank == RANK[Decision.ALLOW] or isinstance(run, NotKnown))
+        allows = own and (rank == RANK[Decision.ALLOW] or isinstance(run, UnknownAnswer))
         condition = self._condition(
             hook, Doubt(name, f"{name}: a condition depends on files of that time", rank, allows)
         )
@@ -414,42 +415,45 @@ class _Substitutes:
     def _run(self, hook: Hook, name: str) -> Handler:
         run = hook.run
         observes = hook.source.layer == "built-in" and not hook.gate
-        if observes or hook.background or hook.shadow or isinstance(run, actions.Masking):
+        if observes or hook.background or hook.shadow or isinstance(run, actions.OutputMask):
             return nothing
         if isinstance(run, guard.Guard):
             return PastGuard(replace(run.protected, compares=False), run.settings, self.past, name)
         if isinstance(run, rate_limit.RateLimiter):
             if any(limit.spends for limit, _ in run.limits):
-                return NotKnown(Doubt(name, f"{name} depends on the tokens at that time"), self.past)
+                return UnknownAnswer(Doubt(name, f"{name} depends on the tokens at that time"), self.past)
             self.stateful.append(hook)
-            return replace(run, state=self.state, clock=self.past.clock)
+            return replace(run, state=self.state, clock=self.past.clock, shared=False)
         if isinstance(run, actions.Persistent) and not isinstance(run.run, actions.CommandOutput):
             self.stateful.append(hook)
             return replace(run, state=self.state)
-        if isinstance(run, Literally | actions.Spoken | actions.Rewriting | StandIn) or hook.source.layer == "built-in":
+        if (
+            isinstance(run, ConstantAnswer | actions.TemplateAnswer | actions.InputRewrite | StandIn)
+            or hook.source.layer == "built-in"
+        ):
             return run
         if isinstance(run, actions.FileContent):
-            return nothing if not hook.gate else NotKnown(Doubt(name, f"{name} reads a file"), self.past)
+            return nothing if not hook.gate else UnknownAnswer(Doubt(name, f"{name} reads a file"), self.past)
         if name in self.runnable:
             self.codes.append(hook)
             return run
-        own = hook.source.layer in ("user", "managed")
-        return NotKnown(Doubt(name, f"{name} runs code", allows=own), self.past)
+        own = hook.source.layer in _OWN_LAYERS
+        return UnknownAnswer(Doubt(name, f"{name} runs code", allows=own), self.past)
 
     def _condition(self, hook: Hook, doubt: Doubt) -> Condition | None:
         known: list[Condition] = []
         last: list[Condition] = []
         for one in single(hook.condition) if hook.condition is not None else ():
-            if isinstance(one, build.NotAgain):
+            if isinstance(one, build.Cooldown):
                 self.stateful.append(hook)
                 last.append(replace(one, state=self.state, clock=self.past.clock))
             elif isinstance(one, build.OnBranch) or (
                 isinstance(one, build.EventTests) and _OF_THEIR_TIME & set(_tests(one.tests))
             ):
-                last.insert(0, NotKnown(doubt, self.past))
+                last.insert(0, UnknownAnswer(doubt, self.past))
             elif isinstance(one, build.EventTests) and any(map(self._is_result, _tests(one.tests))):
                 why = doubt.why.replace("files of that time", "a hook that runs code")
-                last.insert(0, NotKnown(replace(doubt, why=why), self.past))
+                last.insert(0, UnknownAnswer(replace(doubt, why=why), self.past))
             else:
                 if isinstance(one, AfterEffect):
                     self.stateful.append(hook)
@@ -467,10 +471,10 @@ def nothing(ctx: Context) -> None:
 
 def _rank_of(run: Handler) -> int:
     """The rank of the strictest answer of a handler."""
-    if isinstance(run, Literally):
+    if isinstance(run, ConstantAnswer):
         answer = run.answer
         return STRONGEST if answer.stop or answer.keep_going else RANK[answer.decision]
-    if isinstance(run, actions.Spoken):
+    if isinstance(run, actions.TemplateAnswer):
         return RANK.get(run.decision, STRONGEST if run.decision in ("stop", "keep_going") else 0)
     return STRONGEST
 
@@ -508,7 +512,7 @@ class Judge:
         self._deciding = [hook for hook in self._engine.hooks if hook.run is not nothing]
         self._work: dict[str, str] = {}
         self._kept: dict[bytes, Judgement] = {}
-        self._unchanged = Unchanged(config, approved)
+        self._unchanged = UnchangedHooks(config, approved)
 
     @property
     def unapproved(self) -> list[str]:
@@ -594,7 +598,7 @@ class Judge:
         return any(step.hook.condition is not None or isinstance(step.run, _LOOKING) for step in steps)
 
 
-_LOOKING: Final = (PastGuard, actions.Rewriting, rate_limit.RateLimiter)
+_LOOKING: Final = (PastGuard, actions.InputRewrite, rate_limit.RateLimiter)
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -690,7 +694,7 @@ class Examples(msgspec.Struct):
         return self.changes.total()
 
 
-class Replayed(msgspec.Struct):
+class ReplayResult(msgspec.Struct):
     """The result of a replay."""
 
     events: int = 0
@@ -718,9 +722,9 @@ class Replayed(msgspec.Struct):
             self.hooks.setdefault(found.hook, Examples()).add(found)
 
 
-def replay(records: Iterable[Record], judges: Judges, since: str = "") -> Replayed:
+def replay(records: Iterable[Record], judges: Judges, since: str = "") -> ReplayResult:
     """Judge records, oldest first. Those before `since` are only remembered."""
-    found = Replayed()
+    found = ReplayResult()
     for record in records:
         if record.event == TRUST or not record.judged:
             continue

@@ -31,9 +31,9 @@ from billhook.config.cases import Case, case_files, cases_in, event_of, unknown_
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import (
     BUILTINS,
-    Declared,
     Exec,
     FixedAnswer,
+    HookDeclaration,
     Layer,
     Python,
     RunAction,
@@ -286,7 +286,7 @@ _SECONDS: Final = 20.0  # for hooks in the background
 _MOST_REASONS: Final = 6
 
 
-class Exercised(msgspec.Struct, frozen=True):
+class CaseCoverage(msgspec.Struct, frozen=True):
     """What one case exercises, for coverage: each name with whether it applied to the call."""
 
     hooks: dict[str, bool] = {}
@@ -304,7 +304,7 @@ class CaseResult(msgspec.Struct, frozen=True, kw_only=True):
     why: tuple[str, ...] = ()  # which hooks ran or were skipped, and the reason
     notes: tuple[str, ...] = ()  # what the agent is not told, and hooks that never run in tests
     seconds: float = 0.0
-    exercised: Exercised = Exercised()
+    exercised: CaseCoverage = CaseCoverage()
 
 
 class Suite(msgspec.Struct, frozen=True, kw_only=True):
@@ -459,7 +459,7 @@ def make_runner(suite: Suite, folder: Path, name: str = "0") -> "CaseRunner":
 # -- the rules as tests run them
 
 
-def runs_code(declared: Declared) -> bool:
+def runs_code(declared: HookDeclaration) -> bool:
     """Whether a hook starts a program."""
     action = declared.action
     return isinstance(action, RunAction | Exec | Python) or (isinstance(action, FixedAnswer) and bool(action.command))
@@ -540,7 +540,7 @@ class CaseRunner:
         began = time.perf_counter()
         try:
             with self.fired(case, config) as (event, verdict):
-                seen = self._exercised(event, verdict, config) if exercised else Exercised()
+                seen = self._exercised(event, verdict, config) if exercised else CaseCoverage()
                 effects = [cell_of(one) for one in getattr(event, "effects", ())] if "effects" in case.data else []
                 wanted = case.data.get("permission")
                 got = permission_of(event, config) if wanted else wanted
@@ -622,7 +622,7 @@ class CaseRunner:
         answering = [one for one in own if one not in named and one.answer is not None and not one.silent]
         return (*map(_reason, (*named, *answering)), *(f"no hook is called `{name}`" for name in sorted(missing)))
 
-    def _exercised(self, event: Event, verdict: Verdict, config: Config) -> Exercised:
+    def _exercised(self, event: Event, verdict: Verdict, config: Config) -> CaseCoverage:
         """Which hooks, cells and permission rules applied to a call, and which did not."""
         skipped = [one for one in verdict.outcomes if one.status is Status.SKIPPED]
         ran = {one.hook for one in verdict.outcomes if one not in skipped}
@@ -634,12 +634,12 @@ class CaseRunner:
         limited = [one.answer.speaks for one in verdict.outcomes if one.hook == RATE_LIMIT]
         hooks |= {RATE_LIMIT: limited[0]} if limited else {}
         if verdict.event != "PreToolUse":
-            return Exercised(hooks)
+            return CaseCoverage(hooks)
         rules = config.permissions
         struck = {one.shown: one.rule.strikes(tool, given, event.cwd) for one in (*rules.deny, *rules.ask)}
         struck |= {one.shown: one.rule.covers(tool, given, event.cwd) for one in rules.allow}
         struck = {self.scratch.shown(place): hit for place, hit in struck.items()}
-        return Exercised(hooks, dict(_cells(event, config)), struck)
+        return CaseCoverage(hooks, dict(_cells(event, config)), struck)
 
 
 def as_shown(verdict: Verdict, agent: str) -> tuple[Verdict, list[str]]:
@@ -692,7 +692,7 @@ def _reason(one: ExplainedHook) -> str:
     return f"{one.row.name}: runs{answer}"
 
 
-def _is_about(declared: Declared, tool: str) -> bool:
+def _is_about(declared: HookDeclaration, tool: str) -> bool:
     """Whether one of its rules is about the tool: that `Bash(git push *)` does not apply to a Write tells nothing."""
     rules = () if declared.broken else declared.conditions.rules
     return not rules or any(Rule.parse(text).names(tool) for text in rules)

@@ -23,10 +23,10 @@ from billhook.agents import AGENTS
 from billhook.agents.base import Agent, Scope, TrustCheck
 from billhook.cli.install import entries as install_entries
 from billhook.cli.install.entries import ALSO_CALLS, TOKEN_VARIABLE, notes_about, on_path
-from billhook.cli.install.plan import Needs, Target
+from billhook.cli.install.plan import RequiredEvents, Target
 from billhook.config import history, loader, sources
 from billhook.config.config import HookRow, rows
-from billhook.config.declaration import Declared
+from billhook.config.declaration import HookDeclaration
 from billhook.config.edit_json import measured
 from billhook.config.history import LogTailScan, log_of
 from billhook.config.nodes import MAX_BYTES, read_text
@@ -48,7 +48,7 @@ _SECONDS: Final = 10.0
 _NEVER_CALLS: Final = ("disables", "does not start")  # in notes on settings with which the agent does not call billhook
 
 Level = Literal["ok", "unknown", "note", "warn", "fail"]
-About = Literal["program", "installed", "trust", "daemon", "hooks", "guard", "log", "canary", "coverage"]
+About = Literal["program", "installed", "trust", "daemon", "hooks", "guard", "log", "fleet", "canary", "coverage"]
 
 
 class DoctorFinding(msgspec.Struct, frozen=True):
@@ -169,7 +169,7 @@ class SettingsPair:
 
     def needed(self) -> set[str]:
         """The canonical names of events that configured hooks listen for, in this agent."""
-        return {event for target in self._targets for event in Needs(target).events} - set(self.host.events)
+        return {event for target in self._targets for event in RequiredEvents(target).events} - set(self.host.events)
 
 
 def entry_findings(files: SettingsPair, others: list[InstalledEntries], *, asked: bool) -> Iterator[DoctorFinding]:
@@ -192,6 +192,8 @@ def entry_findings(files: SettingsPair, others: list[InstalledEntries], *, asked
         yield from _in_time(one)
         yield from _up_to_date(one)
     yield from files.findings
+    if files.installed and host.escapes:
+        yield DoctorFinding("note", "installed", host.escapes)
     installed = [*files.installed, *others]
     have = {event for one in installed for event in one.events}
     if installed and "PreToolUse" not in have:
@@ -271,9 +273,9 @@ def _up_to_date(one: InstalledEntries) -> Iterator[DoctorFinding]:
 def _timeless(entry: Mapping[str, Any] | None, host: Agent) -> str:
     if entry is None:
         return ""
-    handler = entry["hooks"][0] if host.shape == "nested" else entry
+    handler = entry["hooks"][0] if "hooks" in entry else entry
     times = {host.timeout_key: None}
-    plain = {**entry, "hooks": [{**handler, **times}]} if host.shape == "nested" else {**entry, **times}
+    plain = {**entry, "hooks": [{**handler, **times}]} if "hooks" in entry else {**entry, **times}
     return _TIME.sub("deadline", json.dumps(plain, sort_keys=True))
 
 
@@ -321,7 +323,7 @@ _MOST: Final = 200  # plugins that are examined
 
 class PluginHook(msgspec.Struct, frozen=True):
     plugin: str
-    declared: Declared
+    declared: HookDeclaration
 
 
 def plugin_hooks(project: str) -> list[PluginHook]:
@@ -345,7 +347,7 @@ def _enabled(project: str) -> Iterator[tuple[str, str]]:
             yield name, folder
 
 
-def _hooks_in(folder: str) -> Iterator[Declared]:
+def _hooks_in(folder: str) -> Iterator[HookDeclaration]:
     given = settings_of(os.path.join(folder, ".claude-plugin", "plugin.json")).get("hooks")
     named = [one for one in (given if isinstance(given, list) else [given]) if isinstance(one, str)]
     for path in dict.fromkeys(os.path.normpath(os.path.join(folder, one)) for one in ("hooks/hooks.json", *named)):
@@ -477,6 +479,22 @@ def head_findings(project: str, root: Path) -> Iterator[DoctorFinding]:
         return
     well = DoctorFinding("ok", "log", f"the heads of the log are exported to {target}")
     yield DoctorFinding("warn", "log", wrong, "billhook events verify --head") if wrong else well
+
+
+def fleet_findings(project: str) -> Iterator[DoctorFinding]:
+    """The policy of the fleet, and whether this host is still in contact."""
+    config = loader.load_for_cwd(project)
+    if config.fleet is None:
+        return
+    if problem := config.fleet.problem:
+        yield DoctorFinding("warn", "fleet", problem, "billhook fleet status")
+        return
+    from billhook.config.fleet_policy import silence
+
+    silent, way = silence(Path(config.root)), "managed" if config.fleet.managed else "tightens only"
+    age = f"; no contact for {silent}: the last policy stays in force" if silent else ""
+    remedy = "billhook daemon status" if silent else ""
+    yield DoctorFinding("note" if silent else "ok", "fleet", f"{config.fleet.title} ({way}){age}", remedy)
 
 
 def guard_findings(project: str) -> Iterator[DoctorFinding]:

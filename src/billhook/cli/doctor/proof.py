@@ -53,7 +53,7 @@ _ENDS: Final = 3.0  # seconds between TERM and KILL
 _EARLY: Final = frozenset({"SessionStart", "UserPromptSubmit"})  # events that are fired before the model is called
 
 
-class Ran(msgspec.Struct, frozen=True):
+class CanaryRun(msgspec.Struct, frozen=True):
     record: Record | None
     seconds: float
     exit: int | None  # the agent's exit code; None: it was ended by us
@@ -103,7 +103,7 @@ def not_possible(host: Agent, events: Sequence[str], *, logged: bool) -> DoctorF
     return None
 
 
-def run(host: Agent, program: str, project: str, root: Path, seconds: float) -> Ran:
+def run(host: Agent, program: str, project: str, root: Path, seconds: float) -> CanaryRun:
     """Start the agent, wait until it calls billhook or exits, and end it with all its processes."""
     nonce = os.urandom(8).hex()
     prompt = f"This is a canary of `billhook doctor`, {nonce}. Do nothing."
@@ -130,7 +130,7 @@ def run(host: Agent, program: str, project: str, root: Path, seconds: float) -> 
                 time.sleep(0.5)  # let the hook return its answer
         finally:
             end_all(process)
-        return Ran(record, took, exited, _last_line(output))
+        return CanaryRun(record, took, exited, _last_line(output))
 
 
 class _Watch:
@@ -198,7 +198,7 @@ Kind = Literal["judged", "unjudged", "afterwards"]
 """Hooks judged the call before it ran; it reached billhook, but no hook could run; it was only logged after it ran."""
 
 
-class _Came(NamedTuple):
+class _Arrival(NamedTuple):
     kind: Kind
     session: str
     when: float
@@ -213,7 +213,7 @@ class LoggedCalls:
         self._root, self._host = root, host
         self._as = {host.name, f"http:{host.name}", *_ALSO.get(host.name, ())}  # the agent's names in the log
         self.projects: set[str] = set()  # projects whose logs were read
-        self._came: dict[str, list[_Came]] = {}
+        self._came: dict[str, list[_Arrival]] = {}
         """Logged calls by key. Local models use the same ids again and again."""
         self.sessions: set[str] = set()
         self.asking: set[str] = set()  # sessions and subagents with a PreToolUse
@@ -244,7 +244,7 @@ class LoggedCalls:
         for key in keys:
             came = self._came.setdefault(key, [])
             if record.event in _BEFORE or not any(one.session == record.session_id for one in came):
-                came.append(_Came(kind, record.session_id, moment(record.time), keys))
+                came.append(_Arrival(kind, record.session_id, moment(record.time), keys))
 
     def _keys_of(self, record: Record) -> tuple[str, ...]:
         if self._host.names_calls:
@@ -270,12 +270,12 @@ class LoggedCalls:
         secret = (f"{tool} redacted",) if f"{tool} redacted" in self._came and _has_secret(given) else ()
         return (_key(tool, given), *secret, f"{tool} unrecorded")
 
-    def _is_of(self, one: _Came, call: TranscriptCall) -> bool:
+    def _is_of(self, one: _Arrival, call: TranscriptCall) -> bool:
         if self._host.names_calls:
             return one.session == call.session and one.when >= moment(call.time) - _CLOCKS
         return one.session in (call.session, call.agent)  # the transcript has the time after the call
 
-    def _take(self, one: _Came) -> None:
+    def _take(self, one: _Arrival) -> None:
         for key in one.keys:
             if one in self._came[key]:
                 self._came[key].remove(one)

@@ -27,7 +27,7 @@ from billhook.core.text import counted, visible
 from billhook.effects.conditions import cell_of
 from billhook.store.files import StoreError
 from billhook.store.log import Record
-from billhook.store.log.verify import Head, Verified, export, export_head, exported, exported_head, verify
+from billhook.store.log.verify import Head, VerifyResult, export, export_head, exported, exported_head, verify
 from billhook.testing.replay import decided_by, event_of, judged_then
 
 _SHOWN = 20  # findings on the screen; `--json` has more
@@ -95,7 +95,7 @@ def head_folder() -> str:
         return ""
 
 
-def _as_data(found: Verified, expected: Head | None) -> dict[str, object]:
+def _as_data(found: VerifyResult, expected: Head | None) -> dict[str, object]:
     return {
         **picked(found, "ok records files first_seq"),
         "head": str(found.head) if found.head else None,
@@ -106,7 +106,7 @@ def _as_data(found: Verified, expected: Head | None) -> dict[str, object]:
     }
 
 
-def _screen(found: Verified, expected: Head | None, target: str) -> Iterator[str]:
+def _screen(found: VerifyResult, expected: Head | None, target: str) -> Iterator[str]:
     for one in found.findings[:_SHOWN]:
         file = shown_path(str(one.file), here=False)
         place = f"{file}:{one.line}" if one.line else file
@@ -118,7 +118,7 @@ def _screen(found: Verified, expected: Head | None, target: str) -> Iterator[str
     yield from _summary(found, expected, target)
 
 
-def _summary(found: Verified, expected: Head | None, target: str) -> Iterator[str]:
+def _summary(found: VerifyResult, expected: Head | None, target: str) -> Iterator[str]:
     size = f"{counted(found.records, 'record')} in {counted(found.files, 'file')}"
     if not found.ok or found.head is None:
         findings = f"{size}: {counted(len(found.findings) + found.more, 'finding')}"

@@ -308,7 +308,7 @@ def _install(host: Agent, asked: _InstallRequest, options: EntryOptions, here: d
     if why:
         return False
     target = plan.Target(host, asked.scope, asked.project, state_root())
-    needs = plan.Needs(target)
+    needs = plan.RequiredEvents(target)
     events = plan.chosen_events(host, asked.events) if asked.events else needs.events
     change = plan.plan_install(target, events, options, adopt=asked.adopt, seconds=needs.seconds)
     notes = (*plan.widened(host, asked.events), *change.notes)

@@ -15,8 +15,9 @@ import msgspec
 
 from billhook.agents import NARROWER, canonical_event
 from billhook.agents.base import Agent, Scope
+from billhook.approvals.settings import ApprovalSettings
 from billhook.cli.install import entries
-from billhook.cli.install.entries import Adopted, Adoption, Moved, moved_into, notes_about
+from billhook.cli.install.entries import AdoptedHook, Adoption, AdoptionTarget, moved_into, notes_about
 from billhook.config import sources
 from billhook.config.declaration import Layer, needs_consent
 from billhook.config.edit_json import Document, at_path, decoded, items, measured
@@ -47,7 +48,7 @@ class InstallBackup(msgspec.Struct, frozen=True, kw_only=True):
     existed: bool  # whether the file existed before
     after: str  # the hash of the file with billhook's entries
     made: tuple[str, ...] = ()  # folders that were created for it
-    moved: Moved | None = None
+    moved: AdoptionTarget | None = None
 
 
 class InstallChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,13 +79,13 @@ class Target:
             raise UsageError(f"{host.title} has no project settings", hint="use --user for your own settings")
         self.real = behind(self.path, scope, project)
         self.data = content(self.real)
-        self.shelf = Shelf(root, host, scope, self.real)
+        self.shelf = BackupFolder(root, host, scope, self.real)
         self.kept = self.shelf.kept()
         self.untouched = self.kept is not None and digest(self.data) == self.kept.after
         """It was not changed since `install` wrote it."""
 
     @functools.cached_property
-    def moved(self) -> Moved | None:
+    def moved(self) -> AdoptionTarget | None:
         """The handlers adopted from it: by the record, or by the hooks.yaml if another user installed it."""
         if self.kept is not None or not entries.ours(measured(self.text()), self.host):
             return self.kept.moved if self.kept is not None else None
@@ -131,13 +132,13 @@ class Target:
         return FileChange(self.path, self.real, self.data, after)
 
 
-def put_back(text: str, host: Agent, adopted: Iterable[Adopted]) -> str:
+def put_back(text: str, host: Agent, adopted: Iterable[AdoptedHook]) -> str:
     """The text with adopted handlers added back, unless they are there already."""
     there = [(one.event, one.data) for one in entries.handlers(measured(text), host)]
     for one in adopted:
-        data = one.entry["hooks"][0] if host.shape == "nested" else one.entry
+        data = one.entry["hooks"][0] if host.grouped(one.event) else one.entry
         if (one.event, data) not in there:
-            text = entries.with_entries(text, host, {one.event: one.entry})
+            text = entries.with_entries(text, host, {one.event: one.entry}, one.under)
     return text
 
 
@@ -146,7 +147,7 @@ def as_it_was(text: str, original: str | None, host: Agent) -> str:
     if original is None:
         return text
     now, before = measured(text), measured(original)
-    here, there = at_path(now, ["hooks"]), at_path(before, ["hooks"])
+    here, there = at_path(now, [host.hooks_key]), at_path(before, [host.hooks_key])
     if here is None or there is None or _each(now, host) != _each(before, host):
         return text
     return text[: here.start] + original[there.start : there.end] + text[here.end :]
@@ -198,7 +199,7 @@ def plan_install(
     )
 
 
-def _kept(target: Target, after: bytes, moved: Moved | None) -> InstallBackup:
+def _kept(target: Target, after: bytes, moved: AdoptionTarget | None) -> InstallBackup:
     return InstallBackup(
         host=target.host.name,
         scope=target.scope,
@@ -216,7 +217,7 @@ def hooks_file(scope: Scope, project: str) -> str:
     return next((path for path in paths if os.path.lexists(path)), paths[0])
 
 
-def _adoption(target: Target, clean: str) -> tuple[Adoption, tuple[FileChange, Moved] | None]:
+def _adoption(target: Target, clean: str) -> tuple[Adoption, tuple[FileChange, AdoptionTarget] | None]:
     path = hooks_file(target.scope, target.project)
     real = behind(path, target.scope, target.project)
     data = content(real)
@@ -226,8 +227,8 @@ def _adoption(target: Target, clean: str) -> tuple[Adoption, tuple[FileChange, M
             adoption.staying.append(f"{target.path} has no hooks to move{_adoptable_elsewhere(target)}")
         return adoption, None
     after, piece = with_hooks(data, path, adoption.hooks)
-    before = target.moved or Moved(file=real, existed=True, after="", pieces=(), handlers=())
-    moved = Moved(
+    before = target.moved or AdoptionTarget(file=real, existed=True, after="", pieces=(), handlers=())
+    moved = AdoptionTarget(
         file=real,
         existed=_yaml_without(target, data) is not None,
         after=digest(after),
@@ -271,7 +272,7 @@ def plan_uninstall(target: Target) -> InstallChange:
     return InstallChange(target=target, state=state, files=tuple(changes), notes=tuple(notes), adopted=names)
 
 
-def _unmoved(target: Target, moved: Moved, notes: list[str]) -> FileChange | None:
+def _unmoved(target: Target, moved: AdoptionTarget, notes: list[str]) -> FileChange | None:
     data = content(moved.file)
     if data is None:
         return None
@@ -334,7 +335,7 @@ _MARGIN = 2.0
 _OF_A_PROJECT: tuple[Layer, ...] = ("project", "local")
 
 
-class Needs:
+class RequiredEvents:
     """The events and timeouts that configured hooks need, added to the agent's usual events."""
 
     def __init__(self, target: Target) -> None:
@@ -368,8 +369,9 @@ def _configured(target: Target) -> list[tuple[str, float]]:
             name for name in target.host.spellings if name in one.events or (name in EVENTS and one.handles(name))
         ]
         found += [(name, one.timeout or 0) for name in ([one.part] if one.part else wanted)]
-    if config.approvals is not None:
-        found.append(("PreToolUse", config.approvals.seconds))  # a person needs longer than a hook
+    if config.approvals is not None or any(one.approve for one in hooks):
+        settings = config.approvals or ApprovalSettings()
+        found.append(("PreToolUse", settings.seconds or ApprovalSettings().seconds))
     return found
 
 
@@ -548,7 +550,7 @@ def digest(data: bytes | None) -> str:
     return hashlib.sha256(data).hexdigest() if data is not None else ""
 
 
-class Shelf:
+class BackupFolder:
     """The backup of one agent's file, in a folder of the user's state."""
 
     def __init__(self, root: Path, host: Agent, scope: Scope, file: str) -> None:

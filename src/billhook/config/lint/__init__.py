@@ -12,12 +12,14 @@ from types import MappingProxyType
 
 import msgspec
 
-from billhook.config.declaration import Declared, spelling
+from billhook.config.declaration import HookDeclaration, spelling
 from billhook.core.events import EVENTS, Event
 from billhook.core.text import Finding
 
 
-def lint(entries: Sequence[Declared], variables: Mapping[str, frozenset[str]] = MappingProxyType({})) -> list[Finding]:
+def lint(
+    entries: Sequence[HookDeclaration], variables: Mapping[str, frozenset[str]] = MappingProxyType({})
+) -> list[Finding]:
     """All findings by place, except for disabled or broken hooks. `variables`: by file, those it sets for its hooks."""
     from billhook.config.lint import commands, matchers
     from billhook.config.lint import hooks as one_hook
@@ -79,14 +81,14 @@ class Edit(str):
     value: str
 
 
-def finding(hook: Declared, code: str, field: str, message: str, hint: str, edit: str = "") -> Finding:
+def finding(hook: HookDeclaration, code: str, field: str, message: str, hint: str, edit: str = "") -> Finding:
     """A finding at the place of one of the hook's fields, or of the hook where the file has no such field. `hint`: what
     to do, or the line to write, which has the new value of the field; else `edit` is that value."""
     value = edit or (hint.value if isinstance(hint, Edit) else "")
     return hook.finding(code, field, message, f"write `{hint}`" if isinstance(hint, Edit) else hint, value)
 
 
-def edit(hook: Declared, field: str, value: object) -> Edit:
+def edit(hook: HookDeclaration, field: str, value: object) -> Edit:
     """The line to write into the file: `match: Bash` or `"matcher": "Bash"`."""
     key = spelling(field, json=hook.shape != "yaml")
     if hook.shape != "yaml":
@@ -101,14 +103,14 @@ def _needs_quotes(text: str) -> bool:
     return text[:1] in "*&!%@`{}[],?-|>#\"' " or ": " in text or " #" in text or text.endswith((":", " "))
 
 
-def at_event(hook: Declared, *events: str) -> str:
+def at_event(hook: HookDeclaration, *events: str) -> str:
     """A hint that moves a hook to other events, as its file spells that."""
     if hook.shape == "yaml":
         return f"write `{edit(hook, 'events', events[0] if len(events) == 1 else list(events))}`"
     return "move it to " + " and ".join(f'`"{event}": [...]`' for event in events)
 
 
-def kinds(hook: Declared) -> list[type[Event]]:
+def kinds(hook: HookDeclaration) -> list[type[Event]]:
     """The events that it names, those that have a type."""
     return [EVENTS[name] for name in hook.events if name in EVENTS]
 

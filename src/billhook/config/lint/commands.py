@@ -27,7 +27,7 @@ import msgspec
 from msgspec.structs import replace
 
 from billhook.config import sources
-from billhook.config.declaration import Declared, Exec, Python, RunAction, Url
+from billhook.config.declaration import Exec, HookDeclaration, Python, RunAction, Url
 from billhook.config.lint import edit, finding, kinds
 from billhook.core.events import Block
 from billhook.core.text import Finding, counted, nearest
@@ -72,7 +72,7 @@ class NamedProgram(msgspec.Struct, frozen=True):
     of_project: bool  # it is in the current project
 
 
-def named(hook: Declared) -> list[NamedProgram]:
+def named(hook: HookDeclaration) -> list[NamedProgram]:
     """Every program and script in the action of a hook."""
     match hook.action:
         case RunAction(text) if hook.action.shell != "powershell" and len(text) <= LONGEST:
@@ -170,7 +170,7 @@ def _named(word: str, folder: str, *, direct: bool, by_shell: bool) -> NamedProg
     return NamedProgram(_shown(word), os.path.normpath(os.path.join(folder, path)), direct, by_shell, of_project)
 
 
-def scripts(hook: Declared) -> Iterator[tuple[NamedProgram, str]]:
+def scripts(hook: HookDeclaration) -> Iterator[tuple[NamedProgram, str]]:
     """The first 256 KiB of every script of the hook, without binaries and unreadable files."""
     for found in named(hook):
         text = "" if found.path.startswith(_SYSTEM) else head_of(found.path)
@@ -293,7 +293,7 @@ def _line(pattern: re.Pattern[str], text: str) -> int:
     return text.count("\n", 0, found.start()) + 1 if found else 0
 
 
-def lint_exits(hook: Declared) -> Iterator[Finding]:
+def lint_exits(hook: HookDeclaration) -> Iterator[Finding]:
     """Check how a hook refuses. A gate refuses with every exit code that is a failure in its dialect."""
     events = kinds(hook)
     if not any(kind.block in (Block.DENY, Block.NOT_HONOURED, Block.STOP) for kind in events):
@@ -308,7 +308,7 @@ def lint_exits(hook: Declared) -> Iterator[Finding]:
         yield finding(hook, "BH506", "action", message, _closing(hook))
 
 
-def _wrong_code(hook: Declared, evidence: list[tuple[str, ExitFacts]]) -> Iterator[Finding]:
+def _wrong_code(hook: HookDeclaration, evidence: list[tuple[str, ExitFacts]]) -> Iterator[Finding]:
     every = [known for _, known in evidence]
     if any(known.decides or known.computed for known in every):
         return
@@ -340,11 +340,11 @@ def _instead(wanted: str, word: str, line: int) -> str:
     return f"write `{wanted}` in {word}:{line}" if word else f"write `{wanted}` in place of `{wrong}`"
 
 
-def _named_a_guard(hook: Declared) -> bool:
+def _named_a_guard(hook: HookDeclaration) -> bool:
     return _GUARD.search(f"{hook.name} {hook.title}") is not None
 
 
-def _is_guard(hook: Declared, every: list[ExitFacts]) -> bool:
+def _is_guard(hook: HookDeclaration, every: list[ExitFacts]) -> bool:
     if isinstance(hook.action, Python | Url):
         return "PreToolUse" in hook.events and _named_a_guard(hook)
     if any(known.denies for known in every):
@@ -354,7 +354,7 @@ def _is_guard(hook: Declared, every: list[ExitFacts]) -> bool:
     return hook.dialect == "lesson" and any(known.exits_1 for known in every)
 
 
-def _closing(hook: Declared) -> str:
+def _closing(hook: HookDeclaration) -> str:
     if hook.shape == "strings":
         return f'replace the string with `{{"command": "...", "dialect": "{hook.dialect}", "onFailure": "block"}}`'
     return f"add `{edit(hook, 'gate', True) if hook.shape == 'yaml' else edit(hook, 'on_failure', 'block')}`"
@@ -381,7 +381,7 @@ class Place(msgspec.Struct, frozen=True):
     open: bool = False  # more of it may exist elsewhere or at run time only
 
 
-def lint_module(hook: Declared) -> Iterator[Finding]:
+def lint_module(hook: HookDeclaration) -> Iterator[Finding]:
     """Check the function of a `python` hook."""
     if not isinstance(hook.action, Python):
         return
@@ -430,7 +430,7 @@ def _installed(name: str, here: tuple[str, ...] = ()) -> bool:
     return any(os.path.realpath(folder) not in known for folder in spec.submodule_search_locations or ())
 
 
-def _no_module(hook: Declared, parts: list[str], place: Place) -> Finding:
+def _no_module(hook: HookDeclaration, parts: list[str], place: Place) -> Finding:
     name, above = ".".join(parts[: place.found + 1]), ".".join(parts[: place.found])
     if not place.folders:
         return finding(
@@ -451,7 +451,7 @@ def _names_in(folder: str) -> list[str]:
     return []
 
 
-def _no_function(hook: Declared, module: str, wanted: str, place: Place) -> Iterator[Finding]:
+def _no_function(hook: HookDeclaration, module: str, wanted: str, place: Place) -> Iterator[Finding]:
     names = _names_of(text_of(place.file) or "")
     if names is None or wanted in names or _follow([wanted], place.folders).found:
         return
@@ -460,7 +460,7 @@ def _no_function(hook: Declared, module: str, wanted: str, place: Place) -> Iter
     yield finding(hook, "BH401", "action", f"`{module}` has no `{wanted}`", hint)
 
 
-def _unusable(hook: Declared, module: str, function: str, place: Place) -> Iterator[Finding]:
+def _unusable(hook: HookDeclaration, module: str, function: str, place: Place) -> Iterator[Finding]:
     """A syntax error, or a function with other parameters."""
     parsed = _parsed(text_of(place.file) or "")
     if isinstance(parsed, SyntaxError):
@@ -548,7 +548,7 @@ def _defined(node: ast.AST) -> Iterator[str]:
 _WINDOWS = os.name == "nt"
 
 
-def lint_command(hook: Declared) -> Iterator[Finding]:
+def lint_command(hook: HookDeclaration) -> Iterator[Finding]:
     """Check the programs and scripts of a hook."""
     owners = {"user": ("a hook in the user's file", "~/.claude/hooks"), "managed": ("a managed hook", "/etc/billhook")}
     for one in named(hook):
@@ -561,7 +561,7 @@ def lint_command(hook: Declared) -> Iterator[Finding]:
             yield from (_at_path if one.path else _in_path)(hook, one)
 
 
-def _in_path(hook: Declared, one: NamedProgram) -> Iterator[Finding]:
+def _in_path(hook: HookDeclaration, one: NamedProgram) -> Iterator[Finding]:
     if shutil.which(one.word) is not None:
         return
     beside = os.path.join(hook.folder, one.word)
@@ -575,7 +575,7 @@ def _in_path(hook: Declared, one: NamedProgram) -> Iterator[Finding]:
     yield finding(hook, "BH403", "action", f"`{one.word}` is not on PATH", hint)
 
 
-def _at_path(hook: Declared, one: NamedProgram) -> Iterator[Finding]:
+def _at_path(hook: HookDeclaration, one: NamedProgram) -> Iterator[Finding]:
     if not os.path.exists(one.path):
         yield finding(hook, "BH401", "action", f"`{one.word}` does not exist", _where_it_is(hook, one))
     elif os.path.isdir(one.path):
@@ -588,7 +588,7 @@ def _at_path(hook: Declared, one: NamedProgram) -> Iterator[Finding]:
         yield from _writable(hook, one)
 
 
-def _where_it_is(hook: Declared, one: NamedProgram) -> str:
+def _where_it_is(hook: HookDeclaration, one: NamedProgram) -> str:
     """A file with the same or a similar name, in that folder or in the usual folders for hooks."""
     folder, name = os.path.split(one.path)
     for place in (folder, *(os.path.join(hook.folder, sub) for sub in (".claude/hooks", "scripts", "hooks", ""))):
@@ -601,7 +601,7 @@ def _where_it_is(hook: Declared, one: NamedProgram) -> str:
     return f"create it, or correct the path{from_where}"
 
 
-def _cannot_start(hook: Declared, one: NamedProgram) -> Iterator[Finding]:
+def _cannot_start(hook: HookDeclaration, one: NamedProgram) -> Iterator[Finding]:
     convert = f"run `sed -i 's/\\r$//' {shlex.quote(one.path)}`"
     if one.direct:
         found = diagnose([one.path], os.environ, None) if os.access(one.path, os.X_OK) else None
@@ -614,7 +614,7 @@ def _cannot_start(hook: Declared, one: NamedProgram) -> Iterator[Finding]:
         yield finding(hook, "BH405", "action", f"`{one.word}` has Windows line ends (CRLF)", convert)
 
 
-def _writable(hook: Declared, one: NamedProgram) -> Iterator[Finding]:
+def _writable(hook: HookDeclaration, one: NamedProgram) -> Iterator[Finding]:
     if _WINDOWS:
         return
     for path, what in ((one.path, ""), (os.path.dirname(one.path), "the folder of ")):
@@ -644,7 +644,7 @@ _ELSEWHERE: Final = re.compile(r"\b(?:curl|wget|ssh|scp|npm|npx|docker|gh|rm|mv|
 """Signs of a script that does more than refuse."""
 
 
-class Replaced(NamedTuple):
+class RecipeShape(NamedTuple):
     """A shape of hooks, and the recipe that does the same."""
 
     recipe: str
@@ -657,19 +657,19 @@ class Replaced(NamedTuple):
 _WAITING: Final = frozenset({"Stop", "Notification"})
 _BEFORE: Final = frozenset({"PreToolUse"})
 TABLE: Final = (
-    Replaced("format-after-edit", frozenset({"PostToolUse"}), rf"{_FILE}xargs (?:-\S+ )*{_FORMATTER}(?:\|\| true)?"),
-    Replaced("notify-desktop", _WAITING, rf"notify-send(?: -\S+)*(?: {_TEXT})+"),
-    Replaced("notify-desktop", _WAITING, r"osascript -e 'display notification [^']*'"),
-    Replaced("notify-sound", _WAITING, rf"paplay (?P<linux>{_TEXT})", same=True),
-    Replaced("notify-sound", _WAITING, rf"afplay (?P<mac>{_TEXT})", same=True),
-    Replaced("notify-bell", _WAITING, r"""(?:printf|echo -ne?) ['"]\\(?:a|007)['"] ?> ?/dev/tty""", same=True),
-    Replaced("notify-bell", _WAITING, r"""(?:printf|echo -ne?) ['"]?\\(?:a|007)['"]?|tput bel"""),
-    Replaced("no-commits-to-main", _BEFORE, script=(_CURRENT, r"\bmain\b", r"git.{0,9}commit", _REFUSES)),
-    Replaced("no-verify", _BEFORE, script=("--no-verify", _REFUSES)),
+    RecipeShape("format-after-edit", frozenset({"PostToolUse"}), rf"{_FILE}xargs (?:-\S+ )*{_FORMATTER}(?:\|\| true)?"),
+    RecipeShape("notify-desktop", _WAITING, rf"notify-send(?: -\S+)*(?: {_TEXT})+"),
+    RecipeShape("notify-desktop", _WAITING, r"osascript -e 'display notification [^']*'"),
+    RecipeShape("notify-sound", _WAITING, rf"paplay (?P<linux>{_TEXT})", same=True),
+    RecipeShape("notify-sound", _WAITING, rf"afplay (?P<mac>{_TEXT})", same=True),
+    RecipeShape("notify-bell", _WAITING, r"""(?:printf|echo -ne?) ['"]\\(?:a|007)['"] ?> ?/dev/tty""", same=True),
+    RecipeShape("notify-bell", _WAITING, r"""(?:printf|echo -ne?) ['"]?\\(?:a|007)['"]?|tput bel"""),
+    RecipeShape("no-commits-to-main", _BEFORE, script=(_CURRENT, r"\bmain\b", r"git.{0,9}commit", _REFUSES)),
+    RecipeShape("no-verify", _BEFORE, script=("--no-verify", _REFUSES)),
 )
 
 
-def lint_replaceable(hook: Declared) -> Iterator[Finding]:
+def lint_replaceable(hook: HookDeclaration) -> Iterator[Finding]:
     """A hook in an agent's settings file that a recipe can replace."""
     if hook.shape == "yaml" or not isinstance(hook.action, RunAction):
         return
@@ -680,7 +680,7 @@ def lint_replaceable(hook: Declared) -> Iterator[Finding]:
             return
 
 
-def _found(one: Replaced, hook: Declared, text: str, what: str) -> Finding:
+def _found(one: RecipeShape, hook: HookDeclaration, text: str, what: str) -> Finding:
     if one.same and hook.match in (None, "", "*"):
         found = re.fullmatch(one.line, text)
         values = {"events": ",".join(hook.events), **(found.groupdict() if found else {})}
@@ -691,7 +691,7 @@ def _found(one: Replaced, hook: Declared, text: str, what: str) -> Finding:
     return finding(hook, "BH512", "run", f"`billhook add {one.recipe}` may replace {what}", hint)
 
 
-def _described(one: Replaced, hook: Declared, text: str) -> str:
+def _described(one: RecipeShape, hook: HookDeclaration, text: str) -> str:
     """What a recipe replaces, in words; empty if nothing."""
     if one.line:
         return "this command" if re.fullmatch(one.line, text) else ""

@@ -21,14 +21,14 @@ from billhook.config import actions
 from billhook.config.declaration import (
     BUILTINS,
     EVENT_VARIABLES,
-    Declared,
     Exec,
     FixedAnswer,
+    HookDeclaration,
     Mask,
-    NotYet,
     Python,
     Rewrite,
     RunAction,
+    UnsupportedAction,
     Url,
     spelling,
 )
@@ -44,7 +44,7 @@ from billhook.core.text import Finding, install_command, nearest
 from billhook.runners.webhook import loopback
 
 
-def _milliseconds(hook: Declared) -> Iterator[Finding]:
+def _milliseconds(hook: HookDeclaration) -> Iterator[Finding]:
     seconds = hook.timeout
     if seconds is None:
         return
@@ -66,7 +66,7 @@ def _milliseconds(hook: Declared) -> Iterator[Finding]:
 _SHORTEST = 200  # milliseconds; a command can hardly start in less, so seconds were meant
 
 
-def _too_late(hook: Declared) -> Iterator[Finding]:
+def _too_late(hook: HookDeclaration) -> Iterator[Finding]:
     if not hook.background:
         return
     field = "background" if "background" in hook.places else "rewake"
@@ -82,7 +82,7 @@ def _too_late(hook: Declared) -> Iterator[Finding]:
         yield finding(hook, "BH510", "rewake", message, hint)
 
 
-def _nothing_to_block(hook: Declared) -> Iterator[Finding]:
+def _nothing_to_block(hook: HookDeclaration) -> Iterator[Finding]:
     events = kinds(hook)
     if not hook.gate or not events or len(events) < len(hook.events) or hook.background:
         return
@@ -100,7 +100,7 @@ def _nothing_to_block(hook: Declared) -> Iterator[Finding]:
         yield finding(hook, "BH503", "on_failure", message, f"{_blocking(hook)}, or remove `{spelt}`")
 
 
-def _nothing_to_refuse(hook: Declared) -> Iterator[Finding]:
+def _nothing_to_refuse(hook: HookDeclaration) -> Iterator[Finding]:
     events = kinds(hook)
     if not _says_no(hook) or not events or len(events) < len(hook.events) or any(kind.can_block for kind in events):
         return
@@ -112,13 +112,13 @@ def _nothing_to_refuse(hook: Declared) -> Iterator[Finding]:
     yield finding(hook, "BH503", "action", message, hint)
 
 
-def _blocking(hook: Declared) -> str:
+def _blocking(hook: HookDeclaration) -> str:
     """A hint that moves a hook to an event that can be blocked."""
     about_tools = any(kind.match_field == "tool_name" for kind in kinds(hook))
     return at_event(hook, "PreToolUse") if about_tools else "use an event that can be blocked, such as PreToolUse"
 
 
-def _says_no(hook: Declared) -> bool:
+def _says_no(hook: HookDeclaration) -> bool:
     return isinstance(hook.action, FixedAnswer) and hook.action.decision in ("deny", "ask")
 
 
@@ -129,9 +129,9 @@ _EFFECTS = {
 }
 
 
-def lint_dialects(hooks: Sequence[Declared]) -> Iterator[Finding]:
+def lint_dialects(hooks: Sequence[HookDeclaration]) -> Iterator[Finding]:
     """BH507: the same exit code has different meanings in one file."""
-    seen: dict[str, list[Declared]] = {}
+    seen: dict[str, list[HookDeclaration]] = {}
     for hook in hooks:
         others = seen.setdefault(hook.file, [])
         runs = hook.file and isinstance(hook.action, RunAction | Exec)
@@ -150,7 +150,7 @@ def lint_dialects(hooks: Sequence[Declared]) -> Iterator[Finding]:
 _SECRET = re.compile(r"(?:api|access|auth|secret|private)?[_-]?(?:key|token|secret|password|passwd|pwd|auth|sig)", re.I)
 
 
-def lint_url(hook: Declared) -> Iterator[Finding]:
+def lint_url(hook: HookDeclaration) -> Iterator[Finding]:
     """Check the address of an HTTP hook. No finding repeats a secret."""
     if not isinstance(hook.action, Url):
         return
@@ -230,7 +230,7 @@ _FIELDS: Final = (
 """The field of the event for a name."""
 
 
-def lint_variables(hook: Declared, given: frozenset[str] = frozenset()) -> Iterator[Finding]:
+def lint_variables(hook: HookDeclaration, given: frozenset[str] = frozenset()) -> Iterator[Finding]:
     """Variables that no agent sets: they are empty, and the hook checks nothing. `given`: those that the file sets."""
     if not isinstance(hook.action, RunAction) or hook.action.shell == "powershell" or len(hook.action.text) > LONGEST:
         return
@@ -248,7 +248,7 @@ def lint_variables(hook: Declared, given: frozenset[str] = frozenset()) -> Itera
                 return
 
 
-def _is_invented(name: str, hook: Declared) -> bool:
+def _is_invented(name: str, hook: HookDeclaration) -> bool:
     if name in os.environ or (name in HOOK_VARIABLES and meanings(hook.dialect).hook_variables):
         return False
     if name in _SET_BY_BILLHOOK and not (hook.shape == "nested" and agent_of(hook.file)):
@@ -256,7 +256,7 @@ def _is_invented(name: str, hook: Declared) -> bool:
     return _INVENTED.fullmatch(name) is not None
 
 
-def _never_set(hook: Declared, name: str, word: str) -> Finding:
+def _never_set(hook: HookDeclaration, name: str, word: str) -> Finding:
     where = f" in {word}" if word else ""
     message = f"no agent sets `${name}`{where}: it is empty"
     if name.startswith(("CLAUDE_PROJECT_", "CLAUDE_WORKSPACE")):
@@ -308,7 +308,7 @@ _EXPANSIONS: Final = re.compile(
 _LIKE_BASH: Final = frozenset({"bash", "zsh", "ksh", "ksh93", "mksh", "busybox", "ash", "rbash"})
 
 
-def lint_bash(hook: Declared) -> Iterator[Finding]:
+def lint_bash(hook: HookDeclaration) -> Iterator[Finding]:
     """Bash in a line that `sh` runs, where `sh` is another shell."""
     if not isinstance(hook.action, RunAction) or hook.action.shell or len(hook.action.text) > LONGEST:
         return
@@ -376,7 +376,7 @@ _HONOURED: Final = {
 _USUAL: Final = {"keep_going": "Stop", "stop": "PreToolUse", "rewrite": "PreToolUse", "mask": "PostToolUse"}
 
 
-def lint_answer(hook: Declared) -> Iterator[Finding]:
+def lint_answer(hook: HookDeclaration) -> Iterator[Finding]:
     """BH510: an answer that an event ignores."""
     key = _answer_key(hook)
     honoured = _HONOURED.get(key)
@@ -388,7 +388,7 @@ def lint_answer(hook: Declared) -> Iterator[Finding]:
     yield finding(hook, "BH510", "action", message, at_event(hook, *(left or [_USUAL[key]])))
 
 
-def _answer_key(hook: Declared) -> str:
+def _answer_key(hook: HookDeclaration) -> str:
     match hook.action:
         case FixedAnswer(decision):
             return decision
@@ -404,7 +404,7 @@ _TAKEN_BY: Final = {"options": Python, "interpreter": Python, "headers": Url, "a
 _NAMED: Final = {Python: "python", Url: "url"}
 
 
-def lint_settings(hook: Declared) -> Iterator[Finding]:
+def lint_settings(hook: HookDeclaration) -> Iterator[Finding]:
     """BH510: settings of a function or an address beside another action."""
     for field, action in _TAKEN_BY.items():
         if field in hook.places and not isinstance(hook.action, action):
@@ -413,7 +413,7 @@ def lint_settings(hook: Declared) -> Iterator[Finding]:
             yield finding(hook, "BH510", field, message, f"remove `{key}`")
 
 
-def lint_everywhere(hook: Declared) -> Iterator[Finding]:
+def lint_everywhere(hook: HookDeclaration) -> Iterator[Finding]:
     """BH513, a note: a hook without `events` denies or asks at every event, unless a condition is about tool calls."""
     limits = hook.conditions
     about_calls = hook.match or limits.rules or limits.effects or limits.paths.read or limits.paths.write
@@ -427,7 +427,7 @@ def lint_everywhere(hook: Declared) -> Iterator[Finding]:
 # -- tests of `when`
 
 
-def lint_tests(hook: Declared) -> Iterator[Finding]:
+def lint_tests(hook: HookDeclaration) -> Iterator[Finding]:
     """Tests that can't be true. Those in `any` and `not` are left out: the others decide there."""
     tests = dict(hook.conditions.when)
     yield from _no_prompt(hook) if "prompt" in tests else ()
@@ -436,7 +436,7 @@ def lint_tests(hook: Declared) -> Iterator[Finding]:
             yield from _unknown_value(hook, name, value, known)
 
 
-def _no_prompt(hook: Declared) -> Iterator[Finding]:
+def _no_prompt(hook: HookDeclaration) -> Iterator[Finding]:
     bare = [kind.__name__ for kind in kinds(hook) if "prompt" not in kind.__struct_fields__]
     if bare:
         there = "" if len(bare) == len(hook.events) else " there"
@@ -445,7 +445,7 @@ def _no_prompt(hook: Declared) -> Iterator[Finding]:
         yield finding(hook, "BH305", "when", message, at_event(hook, *(left or ["UserPromptSubmit"])))
 
 
-def _unknown_value(hook: Declared, name: str, value: str, known: Sequence[str]) -> Iterator[Finding]:
+def _unknown_value(hook: HookDeclaration, name: str, value: str, known: Sequence[str]) -> Iterator[Finding]:
     """A name that no agent has. One that is far from all of them may be of a host that billhook does not know."""
     bare = value.removeprefix("!")
     if bare in known or re.search(r"[*?\[]", bare):
@@ -463,7 +463,7 @@ _UNCLOSED: Final = re.compile(rf"(?<!\$)\$\{{({'|'.join(sorted(EVENT_VARIABLES))
 _RESULT: Final = re.compile(r"(?<!\$)\$\{results\.([\w-]+)\.")
 
 
-def _texts(hook: Declared) -> Iterator[str]:
+def _texts(hook: HookDeclaration) -> Iterator[str]:
     """The strings of a hook in which `${...}` is filled in."""
     match hook.action:
         case RunAction(text):
@@ -476,7 +476,7 @@ def _texts(hook: Declared) -> Iterator[str]:
             yield from (str(value) for _, value in (*fields, *programs))
 
 
-def lint_references(hook: Declared) -> Iterator[Finding]:
+def lint_references(hook: HookDeclaration) -> Iterator[Finding]:
     """BH214: a `${` without its `}`."""
     for text in _texts(hook) if hook.shape == "yaml" else ():
         if found := _UNCLOSED.search(text):
@@ -485,7 +485,7 @@ def lint_references(hook: Declared) -> Iterator[Finding]:
             return
 
 
-def lint_results(hooks: Sequence[Declared]) -> Iterator[Finding]:
+def lint_results(hooks: Sequence[HookDeclaration]) -> Iterator[Finding]:
     """BH212: a hook that uses the result of another one, which does not run before it."""
     for place, hook in enumerate(hooks):
         for name in dict.fromkeys(_results_of(hook)):
@@ -499,7 +499,7 @@ def lint_results(hooks: Sequence[Declared]) -> Iterator[Finding]:
                 yield finding(hook, "BH212", "action", message, f"add `{edit(hook, 'after', name)}`")
 
 
-def _results_of(hook: Declared) -> Iterator[str]:
+def _results_of(hook: HookDeclaration) -> Iterator[str]:
     for text in _texts(hook) if hook.shape == "yaml" else ():
         yield from _RESULT.findall(text)
     yield from _tested(hook.conditions.when)
@@ -516,12 +516,12 @@ def _tested(tests: Sequence[tuple[str, Any]]) -> Iterator[str]:
                 yield from _tested(inner)
 
 
-def _meet(hook: Declared, other: Declared) -> bool:
+def _meet(hook: HookDeclaration, other: HookDeclaration) -> bool:
     """Whether both listen for some event."""
     return not hook.events or not other.events or bool({*hook.events} & {*other.events})
 
 
-def _no_such_result(hook: Declared, name: str, known: Sequence[str]) -> Finding:
+def _no_such_result(hook: HookDeclaration, name: str, known: Sequence[str]) -> Finding:
     near = nearest(name, known)
     hint = f"did you mean `{near}`?" if near and near != name else f"add a hook named `{name}` for the same event"
     message = f"{hook.subject} uses the result of `{name}`, but no hook of that name runs before it"
@@ -599,7 +599,7 @@ class HostLimit(msgspec.Struct, frozen=True):
     sentence: str
 
 
-def limits(hook: Declared, agent: Host) -> list[HostLimit]:
+def limits(hook: HookDeclaration, agent: Host) -> list[HostLimit]:
     """Everything that this agent can't honour of a hook; certain limits come first."""
     missing = [event for event in hook.events if event not in CAPABILITIES[agent.name]]
     found = [*_missing(hook, agent, missing)]
@@ -616,7 +616,7 @@ def limits(hook: Declared, agent: Host) -> list[HostLimit]:
     return [*found, *_late(hook, agent, events)]
 
 
-def _known(hook: Declared) -> tuple[str, ...] | None:
+def _known(hook: HookDeclaration) -> tuple[str, ...] | None:
     """The answers that the hook returns; None if they are unknown."""
     match hook.action:
         case FixedAnswer(decision):
@@ -630,11 +630,11 @@ def _known(hook: Declared) -> tuple[str, ...] | None:
             return tuple(want for want, words in _EVIDENCE.items() if words.search(whole)) or None
         case Url():
             return None
-        case NotYet() | None:
+        case UnsupportedAction() | None:
             return ()
 
 
-def _sources(hook: Declared) -> Iterator[str]:
+def _sources(hook: HookDeclaration) -> Iterator[str]:
     """The hook's command, and the scripts and the module that it names."""
     if isinstance(hook.action, RunAction):
         yield hook.action.text
@@ -645,7 +645,7 @@ def _sources(hook: Declared) -> Iterator[str]:
         yield from map(head_of, (f"{module}.py", f"{module}/__init__.py"))
 
 
-def _missing(hook: Declared, agent: Host, events: list[str]) -> Iterator[HostLimit]:
+def _missing(hook: HookDeclaration, agent: Host, events: list[str]) -> Iterator[HostLimit]:
     if events:
         several = len(events) > 1
         missing = f"{agent.title} has no {'events' if several else 'event'} {_and(events)}"
@@ -654,7 +654,7 @@ def _missing(hook: Declared, agent: Host, events: list[str]) -> Iterator[HostLim
 
 
 def _losses(
-    hook: Declared, agent: Host, events: Iterable[str], wants: Iterable[str], *, sure: bool
+    hook: HookDeclaration, agent: Host, events: Iterable[str], wants: Iterable[str], *, sure: bool
 ) -> Iterator[HostLimit]:
     """Answers that the hook returns, or may return, and the agent can't honour. Equal losses share one sentence."""
     alike: dict[str, dict[str, list[str]]] = {}
@@ -671,7 +671,9 @@ def _losses(
             yield _loss(hook, agent, on, lost, clause, sure=sure)
 
 
-def _loss(hook: Declared, agent: Host, on: tuple[str, ...], lost: list[str], clause: str, *, sure: bool) -> HostLimit:
+def _loss(
+    hook: HookDeclaration, agent: Host, on: tuple[str, ...], lost: list[str], clause: str, *, sure: bool
+) -> HostLimit:
     place = f"on {agent.title}'s {_and(list(dict.fromkeys(agent.calls(event) for event in on)))}"
     if sure:
         sentence = f"{place} its {_and([_ANSWERS[want] for want in lost])} {clause}"
@@ -693,7 +695,7 @@ def _becomes(agent: Host, event: str, want: str, *, sure: bool) -> str:
     return f"is {spelt}" if spelt.startswith("held") else spelt
 
 
-def _partly(hook: Declared, agent: Host, events: list[str], known: tuple[str, ...]) -> Iterator[HostLimit]:
+def _partly(hook: HookDeclaration, agent: Host, events: list[str], known: tuple[str, ...]) -> Iterator[HostLimit]:
     """A rewritten input of which the agent uses only a part. Hooks that rewrite shell commands are not affected."""
     taken = AGENTS[agent.name].taken_over if agent.name in AGENTS else ""
     matcher = compile_matcher(hook.match, meanings(hook.dialect).matching, "PreToolUse")
@@ -709,7 +711,7 @@ def _refusable(event: str) -> bool:
     return event in EVENTS and EVENTS[event].block in _REFUSED
 
 
-def _late(hook: Declared, agent: Host, events: list[str]) -> Iterator[HostLimit]:
+def _late(hook: HookDeclaration, agent: Host, events: list[str]) -> Iterator[HostLimit]:
     for event in events if hook.timeout is not None and not hook.background else ():
         assert hook.timeout is not None
         there = agent.seconds(event, hook.timeout)
@@ -721,7 +723,7 @@ def _late(hook: Declared, agent: Host, events: list[str]) -> Iterator[HostLimit]
 
 
 def _limit(
-    hook: Declared, events: Iterable[str], wants: tuple[str, ...], becomes: str, sentence: str, *, sure: bool
+    hook: HookDeclaration, events: Iterable[str], wants: tuple[str, ...], becomes: str, sentence: str, *, sure: bool
 ) -> HostLimit:
     return HostLimit(hook.name, hook.file, hook.line, tuple(events), wants, becomes, sure, sentence)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from billhook.config.declaration import Declared, FixedAnswer
+from billhook.config.declaration import FixedAnswer, HookDeclaration
 from billhook.config.lint import Edit, at_event, edit, finding, kinds, listed
 from billhook.config.permissions import PlacedRule, Rules
 from billhook.config.sources import agent_of
@@ -73,7 +73,7 @@ _FOREIGN = {
 """Characters without a meaning in a way of matching, and what it supports."""
 
 
-def lint_match(hook: Declared) -> Iterator[Finding]:
+def lint_match(hook: HookDeclaration) -> Iterator[Finding]:
     """Check `match` and `if`. An unreadable pattern was reported when it was loaded."""
     if hook.match not in (None, "", "*", ".*") and not hook.part and len(hook.match) <= LONGEST:
         looks = (_ignored, _condition, _empty_alternative, _wrong_language, _never)
@@ -90,19 +90,19 @@ def lint_match(hook: Declared) -> Iterator[Finding]:
 # BH304, BH305: events without anything to match
 
 
-def _ignored(hook: Declared) -> list[Finding]:
+def _ignored(hook: HookDeclaration) -> list[Finding]:
     if not hook.events or any(kind.match_field for kind in kinds(hook)) or len(kinds(hook)) < len(hook.events):
         return []
     message = f"{_takes(hook)} no matcher: `{hook.match}` is ignored"
     return [finding(hook, "BH304", "match", message, f"remove `{edit(hook, 'match', hook.match)}`")]
 
 
-def _takes(hook: Declared) -> str:
+def _takes(hook: HookDeclaration) -> str:
     """`PreToolUse` takes, or `PreToolUse` and `Stop` take."""
     return f"{listed(list(hook.events))} {'take' if len(hook.events) > 1 else 'takes'}"
 
 
-def _without_tools(hook: Declared, field: str, what: str) -> list[Finding]:
+def _without_tools(hook: HookDeclaration, field: str, what: str) -> list[Finding]:
     bare = [kind.__name__ for kind in kinds(hook) if kind.match_field != "tool_name"]
     if not bare:
         return []
@@ -124,11 +124,11 @@ _EMPTY = re.compile(r"^\||(?<!\\)\|$|\|\||(?<!\\)\((?:\?:)?\||\|\)|(?<!\\)\((?:\
 _NO_TOOL = "0"  # not a tool: a pattern that matches it matches everything
 
 
-def _about_tools(hook: Declared) -> bool:
+def _about_tools(hook: HookDeclaration) -> bool:
     return not hook.events or any(kind.match_field == "tool_name" for kind in kinds(hook))
 
 
-def _condition(hook: Declared) -> list[Finding]:
+def _condition(hook: HookDeclaration) -> list[Finding]:
     """`tool == "Bash" && ...`: a matcher is compared with the tool's name, and nothing in it is evaluated."""
     pattern, row = hook.match or "", meanings(hook.dialect)
     if not _CONDITION.search(pattern) or not _about_tools(hook):
@@ -155,7 +155,7 @@ def _condition(hook: Declared) -> list[Finding]:
     return [finding(hook, "BH308", "match", message, hint)]
 
 
-def _empty_alternative(hook: Declared) -> list[Finding]:
+def _empty_alternative(hook: HookDeclaration) -> list[Finding]:
     pattern = hook.match or ""
     if meanings(hook.dialect).matching != "claude" or not _EMPTY.search(pattern) or not kinds(hook):
         return []
@@ -178,7 +178,7 @@ def _without_empty(pattern: str) -> str:
 # BH303: the pattern language of another dialect
 
 
-def _wrong_language(hook: Declared) -> list[Finding]:
+def _wrong_language(hook: HookDeclaration) -> list[Finding]:
     row, pattern = meanings(hook.dialect), hook.match or ""
     fields = {kind.match_field for kind in kinds(hook)}
     if row.matching == "claude":
@@ -192,7 +192,7 @@ def _wrong_language(hook: Declared) -> list[Finding]:
     return [finding(hook, "BH303", "match", message, _translated(hook, row, pattern))]
 
 
-def _rule_for_regex(hook: Declared, pattern: str) -> list[Finding]:
+def _rule_for_regex(hook: HookDeclaration, pattern: str) -> list[Finding]:
     """`Write(*.py)`: no expression either, so it matches everything. (One that is an expression never matches.)"""
     rule = _RULE.fullmatch(pattern)
     if not rule or canonical(rule[1]) not in TOOLS or not compile_matcher(pattern, "claude", "PreToolUse").problem:
@@ -201,11 +201,11 @@ def _rule_for_regex(hook: Declared, pattern: str) -> list[Finding]:
     return [finding(hook, "BH303", "match", message, _two_edits(hook, rule[1], pattern))]
 
 
-def _two_edits(hook: Declared, tool: str, rule: str) -> str:
+def _two_edits(hook: HookDeclaration, tool: str, rule: str) -> str:
     return f"write `{edit(hook, 'match', canonical(tool))}` and `{edit(hook, 'rules', rule)}`"
 
 
-def _glob_for_regex(hook: Declared, pattern: str) -> list[Finding]:
+def _glob_for_regex(hook: HookDeclaration, pattern: str) -> list[Finding]:
     if not (_GLOB_STAR.search(pattern) or pattern.startswith("*")) or ".*" in pattern or "(" in pattern:
         return []
     mended = "|".join(part.strip().replace(".", r"\.").replace("*", ".*") for part in pattern.split("|"))
@@ -214,7 +214,7 @@ def _glob_for_regex(hook: Declared, pattern: str) -> list[Finding]:
     return [finding(hook, "BH303", "match", message, edit(hook, "match", mended))]
 
 
-def _translated(hook: Declared, row: Meanings, pattern: str) -> str:
+def _translated(hook: HookDeclaration, row: Meanings, pattern: str) -> str:
     bare = re.sub(r"[\^$()]", "", pattern)
     names = [name.strip().replace(".*", "*").replace(".+", "*") for name in re.split(r"[|,]", bare)]
     if row.matching == "wildcard":
@@ -229,7 +229,7 @@ def _translated(hook: Declared, row: Meanings, pattern: str) -> str:
 # BH301, BH302: names that no tool or field has
 
 
-def _never(hook: Declared) -> list[Finding]:
+def _never(hook: HookDeclaration) -> list[Finding]:
     pattern = hook.match or ""
     wanted = [kind for kind in kinds(hook) if kind.match_field] if hook.events else []
     if not wanted or len(kinds(hook)) < len(hook.events):
@@ -261,7 +261,7 @@ _SIGNS = re.compile(r"\s{0,9}[;&+/]\s{0,9}|\s{1,9}(?:or|and)\s{1,9}|\s+")
 """Separators of names elsewhere, which are part of a name here."""
 
 
-def _wrong_signs(hook: Declared, wanted: list[type[Event]], row: Meanings) -> list[Finding]:
+def _wrong_signs(hook: HookDeclaration, wanted: list[type[Event]], row: Meanings) -> list[Finding]:
     """`Bash;Edit`, `Bash Edit`, `/Bash/`. Only where all names are known."""
     pattern = hook.match or ""
     if not all(_real_names(kind, row) for kind in wanted):
@@ -288,7 +288,7 @@ def _wrong_signs(hook: Declared, wanted: list[type[Event]], row: Meanings) -> li
     return [finding(hook, "BH301", "match", message, _listing(hook, names, wanted, row))]
 
 
-def _listing(hook: Declared, names: list[str], wanted: list[type[Event]], row: Meanings) -> str:
+def _listing(hook: HookDeclaration, names: list[str], wanted: list[type[Event]], row: Meanings) -> str:
     names = list(dict.fromkeys(names))
     text = "|".join(_meant(name, wanted, row) or name for name in names)
     return edit(hook, "match", text) if row.matching in _LISTS or len(names) == 1 else _translated(hook, row, text)
@@ -313,7 +313,7 @@ def _names_of(tool: str, row: Meanings) -> tuple[str, ...]:
     return (tool,) if row.naming == "canonical" else (tool, called(tool, row.naming))
 
 
-def _bare_servers(hook: Declared, row: Meanings, about_tools: bool) -> list[Finding]:
+def _bare_servers(hook: HookDeclaration, row: Meanings, about_tools: bool) -> list[Finding]:
     pattern = hook.match or ""
     names = _plain_names(pattern, whole=True)
     servers = [name for name in names if re.fullmatch(r"mcp(?:__?\w*)?", name) and "__" not in name[5:].rstrip("_")]
@@ -329,7 +329,7 @@ def _bare_servers(hook: Declared, row: Meanings, about_tools: bool) -> list[Find
     return [finding(hook, "BH302", "match", message, edit(hook, "match", text))]
 
 
-def _unknown_names(hook: Declared, wanted: list[type[Event]], row: Meanings) -> Iterator[Finding]:
+def _unknown_names(hook: HookDeclaration, wanted: list[type[Event]], row: Meanings) -> Iterator[Finding]:
     pattern = hook.match or ""
     names = _plain_names(pattern)
     meant = {name: _meant(name, wanted, row) for name in names}
@@ -359,7 +359,7 @@ def _unknown_names(hook: Declared, wanted: list[type[Event]], row: Meanings) -> 
             yield finding(hook, "BH301", "match", message, f"one of {values}")
 
 
-def _moved(hook: Declared, event: str) -> str:
+def _moved(hook: HookDeclaration, event: str) -> str:
     if event in hook.events:
         left = [name for name in _plain_names(hook.match or "") if name not in EVENTS]
         if not left and isinstance(hook.action, FixedAnswer) and hook.action.decision == "allow":
@@ -449,7 +449,7 @@ def slip_of(name: str, known: str) -> bool:
 # the rule of `if`
 
 
-def _rule_never(hook: Declared, text: str) -> list[Finding]:
+def _rule_never(hook: HookDeclaration, text: str) -> list[Finding]:
     try:
         rule = Rule.parse(text)
     except RuleError:
@@ -473,13 +473,13 @@ def corrected_rule(text: str) -> str:
     return text.replace(tool, meant, 1) if meant else ""
 
 
-def with_rule(hook: Declared, old: str, new: str) -> str | list[str]:
+def with_rule(hook: HookDeclaration, old: str, new: str) -> str | list[str]:
     """The new value of `if`: the rules with one of them replaced."""
     rules = [new if rule == old else rule for rule in hook.conditions.rules]
     return rules[0] if len(rules) == 1 else rules
 
 
-def _contradiction(hook: Declared, rule: Rule) -> list[Finding]:
+def _contradiction(hook: HookDeclaration, rule: Rule) -> list[Finding]:
     row = meanings(hook.dialect)
     matcher = compile_matcher(hook.match, row.matching, "PreToolUse")
     tools = [tool for tool in TOOLS if rule.names(tool)]
@@ -521,7 +521,7 @@ DEEDS = (
 )
 
 
-def lint_rules(hooks: Sequence[Declared]) -> Iterator[Finding]:
+def lint_rules(hooks: Sequence[HookDeclaration]) -> Iterator[Finding]:
     """Spellings that the rules of all hooks for an event miss."""
     judging = (hook for hook in hooks if not (isinstance(hook.action, FixedAnswer) and hook.action.decision == "allow"))
     said = [(hook, text) for hook in judging for text in hook.conditions.rules]

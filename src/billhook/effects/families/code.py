@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from billhook.effects.effect import Effect
-from billhook.effects.families.languages import LARGEST_CODE, Language, Seen, calls_of, language_of_program
+from billhook.effects.families.languages import LARGEST_CODE, KnownValue, Language, calls_of, language_of_program
 from billhook.effects.families.python_code import PythonReader
 from billhook.effects.programs import Options
 from billhook.effects.table import Call, word_set
@@ -67,18 +67,18 @@ class LiteralReader(PythonReader):
 
     def read(self, text: str) -> None:
         for name, _, value in (word.partition("=") for word in Options(self.call.command.args, _AWK).values("-v")):
-            self._variables |= {name: Seen(_unescaped(value))} if self.language.redirects else {}
+            self._variables |= {name: KnownValue(_unescaped(value))} if self.language.redirects else {}
         for name, alias in _ALIASES.findall(text) if self.language.name == "js" else ():
-            self._variables[alias] = Seen(name=name)
+            self._variables[alias] = KnownValue(name=name)
         if any(map(_EACH_LINE.fullmatch, self.call.command.args)):  # `perl -ne` prints its files
             for path in self.operands:
-                self.act("read", [Seen(path)], {})
+                self.act("read", [KnownValue(path)], {})
         super().read(text)
 
     def parse(self, text: str) -> ast.AST:
         for does, pattern in self.language.texts.items():
             for found in re.findall(pattern, text):
-                self.act(does, [Seen(_unescaped(found))], {}, found)
+                self.act(does, [KnownValue(_unescaped(found))], {}, found)
         if _SOCKET.search(text) and (_SHELL_PATH.search(text) or _OBEYS.search(text, 0, _LONGEST_OBEYING)):
             self.act("socket", [], {})
             self.act("attach", [], {})

@@ -237,7 +237,7 @@ _PRINTED = re.compile(r"\bprint\s*\{?\s*\$?\w+\s*\}?\s+(['\"])((?:(?!\1).)*)\1",
 _ENDLESS = re.compile(r"\bwhile\s*\(?\s*(?:1|True|true)\b|\bloop\s*(?:do\b|\{)|\bfor\s*\(\s*;\s*;")
 
 
-class Seen(NamedTuple):
+class KnownValue(NamedTuple):
     """The known part of a value."""
 
     value: Any = None  # a string, bytes, a number or a tuple of such; None: unknown
@@ -253,8 +253,8 @@ class Seen(NamedTuple):
 class CodeCall(NamedTuple):
     """A call that does something."""
 
-    args: Sequence[Seen]
-    named: Mapping[str, Seen]
+    args: Sequence[KnownValue]
+    named: Mapping[str, KnownValue]
     origins: frozenset[str]
 
     def text(self, place: int, default: str = UNKNOWN) -> str:
@@ -282,7 +282,7 @@ def text_of(value: Any) -> str:
     return str(value) if isinstance(value, str | int) else UNKNOWN
 
 
-def origins_of(seen: Iterable[Seen]) -> frozenset[str]:
+def origins_of(seen: Iterable[KnownValue]) -> frozenset[str]:
     return frozenset().union(*(each.origins for each in seen if each.origins))
 
 
@@ -321,12 +321,12 @@ class CodeReader:
         """Read the whole code, or code that it runs."""
         raise NotImplementedError
 
-    def act(self, does: str, args: Sequence[Seen], named: Mapping[str, Seen], name: str = "") -> Seen:
+    def act(self, does: str, args: Sequence[KnownValue], named: Mapping[str, KnownValue], name: str = "") -> KnownValue:
         """Note what a call does; its result, as far as that is known."""
         self._done.add(does)
         origins = origins_of([*args, *named.values()]) | _ORIGINS.get(does, frozenset())
         call = CodeCall([*args, *(seen for key, seen in named.items() if key in _TARGETS)], named, origins)
-        result: Seen | None = None
+        result: KnownValue | None = None
         if does in _ON_PATHS:
             self._change(does, call)
         elif does in _AT_ONCE:
@@ -334,7 +334,7 @@ class CodeReader:
             self._add(kind, name, scope)
         elif action := getattr(self, f"_on_{does}", None):
             result = action(call)
-        return Seen(result.value, "", result.origins | origins) if result else Seen(origins=origins)
+        return KnownValue(result.value, "", result.origins | origins) if result else KnownValue(origins=origins)
 
     def _add(self, kind: Kind, target: str = "", scope: Scope = "unknown", weight: Weight = "normal") -> None:
         self.effects.append(self.call.effect(kind, target, scope=scope, weight=weight, certain=self.certain))
@@ -342,7 +342,7 @@ class CodeReader:
     # ----- files
 
     def _change(self, does: str, call: CodeCall) -> None:
-        recursive = does == "delete_tree" or bool(call.named.get("recursive", Seen()).value)
+        recursive = does == "delete_tree" or bool(call.named.get("recursive", KnownValue()).value)
         for kind, place in _ON_PATHS[does]:
             every = does.startswith("delete") and self.language.bare  # `unlink "a", "b"`
             args = [arg for arg in call.args if not arg.text.startswith("-")]  # `rm("-rf", "x")`
@@ -363,11 +363,11 @@ class CodeReader:
     def _path(self, word: str) -> str:
         return absolute(word, self.call.command.cwd, self.call.world)
 
-    def _on_open(self, call: CodeCall) -> Seen | None:
+    def _on_open(self, call: CodeCall) -> KnownValue | None:
         mode = call.named["mode"].text if "mode" in call.named else call.text(1, "r")
         return self._open(call.text(0), mode)
 
-    def _on_perl_open(self, call: CodeCall) -> Seen | None:
+    def _on_perl_open(self, call: CodeCall) -> KnownValue | None:
         """`open(my $f, ">", path)`, `open(F, ">path")`, `open(F, "command |")`."""
         given = call.text(1, "") + call.text(2, "")
         path, mode = given.strip("+<>|- "), "a" if given.startswith(">>") else "w" if given.startswith(">") else "r"
@@ -375,7 +375,7 @@ class CodeReader:
             self.shell += [found[2] for found in _PRINTED.finditer(self.text)]
         return self._open("|" + path if "|" in given else path, mode)
 
-    def _open(self, path: str, mode: str) -> Seen | None:
+    def _open(self, path: str, mode: str) -> KnownValue | None:
         if path.startswith("|"):
             self.shell.append(path[1:])
         elif {"w", "a", "x", "+"} & set(mode):
@@ -384,29 +384,29 @@ class CodeReader:
             return self._reads(path)._replace(value=path)  # the path represents the content until that is read
         return None
 
-    def _on_read(self, call: CodeCall) -> Seen:
+    def _on_read(self, call: CodeCall) -> KnownValue:
         return self._reads(call.text(0))
 
-    def _reads(self, path: str) -> Seen:
+    def _reads(self, path: str) -> KnownValue:
         if "://" in path:
-            return Seen(origins=frozenset({"remote"}))
+            return KnownValue(origins=frozenset({"remote"}))
         if is_secret_file(self._path(path)):
             self._secrets.append(path)
             # of other languages too little is followed to tell whether a secret is only loaded
             self._on_path("read-secret", path, weight="light" if self.language.name == "python" else self._shown)
-            return Seen(origins=frozenset({"secret"}))
+            return KnownValue(origins=frozenset({"secret"}))
         if path.strip(UNKNOWN):
             self._on_path("read", path)
         return self._content(path)
 
-    def _on_content(self, call: CodeCall) -> Seen:
+    def _on_content(self, call: CodeCall) -> KnownValue:
         return self._content(call.text(0))
 
-    def _content(self, path: str) -> Seen:
+    def _content(self, path: str) -> KnownValue:
         """The text of a file; a secret must not become a part of what is shown."""
         fs = self.call.world.fs
         full = fs.real(self._path(path))
-        return Seen(None if is_secret_file(full) else fs.read(full, LARGEST_CODE))
+        return KnownValue(None if is_secret_file(full) else fs.read(full, LARGEST_CODE))
 
     @property
     def _shown(self) -> Weight:

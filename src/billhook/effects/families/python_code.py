@@ -18,13 +18,21 @@ from importlib import import_module
 from typing import Any, Final
 
 from billhook.effects.effect import UNKNOWN
-from billhook.effects.families.languages import DEEPEST, LARGEST_CODE, CodeReader, Language, Seen, origins_of, text_of
+from billhook.effects.families.languages import (
+    DEEPEST,
+    LARGEST_CODE,
+    CodeReader,
+    KnownValue,
+    Language,
+    origins_of,
+    text_of,
+)
 from billhook.effects.table import Call, word_set
 
 MOST_STEPS: Final = 50_000  # nodes that are visited; 64 KiB of usual code needs fewer
 MOST_ROUNDS: Final = 32  # of a loop
 LARGEST_RESULT: Final = 1 << 22  # of a computation: two short texts can make a very long one
-NOTHING: Final = Seen()
+NOTHING: Final = KnownValue()
 UNPARSED: Final = "it can't be parsed"
 _OPAQUE_MODULES: Final = frozenset({"ctypes", "cffi"})
 _NAMESPACES: Final = (
@@ -168,7 +176,7 @@ class PythonReader(CodeReader):
     def __init__(self, language: Language, call: Call, args: Sequence[str]) -> None:
         super().__init__(language, call)
         self.operands = args
-        self._variables = {"sys.argv": Seen(("", *args)), **dict.fromkeys(_HOMES, Seen("~"))}
+        self._variables = {"sys.argv": KnownValue(("", *args)), **dict.fromkeys(_HOMES, KnownValue("~"))}
         self._functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
         self._entered: set[str] = set()
         self._steps = 0
@@ -193,7 +201,7 @@ class PythonReader(CodeReader):
         """The code as a tree of Python."""
         return ast.parse(text)
 
-    def _eval(self, node: ast.AST | None) -> Seen:
+    def _eval(self, node: ast.AST | None) -> KnownValue:
         """Note what a node does; the value that it has."""
         self._steps += 1
         self.gave_up = self.gave_up or self._steps > MOST_STEPS
@@ -201,22 +209,22 @@ class PythonReader(CodeReader):
             self.understood = self.understood and node is None
             return NOTHING
         visit = getattr(self, f"_of_{type(node).__name__.lower()}", self._children)
-        seen: Seen = visit(node)
+        seen: KnownValue = visit(node)
         too_long = isinstance(seen.value, str | bytes | tuple) and len(seen.value) > LARGEST_CODE
         return seen._replace(value=None) if too_long else seen
 
-    def _children(self, node: ast.AST) -> Seen:
-        return Seen(origins=origins_of([self._eval(child) for child in ast.iter_child_nodes(node)]))
+    def _children(self, node: ast.AST) -> KnownValue:
+        return KnownValue(origins=origins_of([self._eval(child) for child in ast.iter_child_nodes(node)]))
 
     # ----- statements
 
-    def _of_import(self, node: ast.Import) -> Seen:
+    def _of_import(self, node: ast.Import) -> KnownValue:
         for alias in node.names:
             first = alias.name.split(".")[0]
             self._variables[alias.asname or first] = self._named(alias.name if alias.asname else first)
         return NOTHING
 
-    def _of_importfrom(self, node: ast.ImportFrom) -> Seen:
+    def _of_importfrom(self, node: ast.ImportFrom) -> KnownValue:
         known = (name.rpartition(".") for name in (*self.calls, *_functions()))
         every = [name for module, _, name in known if module == node.module]
         for alias in node.names:
@@ -225,40 +233,40 @@ class PythonReader(CodeReader):
             self.understood = self.understood and alias.name != "*"
         return NOTHING
 
-    def _of_assign(self, node: ast.Assign) -> Seen:
+    def _of_assign(self, node: ast.Assign) -> KnownValue:
         seen = self._eval(node.value)
         for target in node.targets:
             self._bind(target, seen)
         return seen
 
-    def _of_namedexpr(self, node: ast.NamedExpr | ast.AnnAssign) -> Seen:
+    def _of_namedexpr(self, node: ast.NamedExpr | ast.AnnAssign) -> KnownValue:
         return self._bind(node.target, self._eval(node.value))
 
-    def _of_augassign(self, node: ast.AugAssign) -> Seen:
+    def _of_augassign(self, node: ast.AugAssign) -> KnownValue:
         return self._bind(node.target, self._of_binop(ast.BinOp(node.target, ast.Add(), node.value)))
 
-    def _of_withitem(self, node: ast.withitem) -> Seen:
+    def _of_withitem(self, node: ast.withitem) -> KnownValue:
         return self._bind(node.optional_vars, self._eval(node.context_expr))
 
-    def _of_functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Seen:
+    def _of_functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> KnownValue:
         self._functions[node.name] = node
         return NOTHING
 
-    def _of_return(self, node: ast.Return) -> Seen:
+    def _of_return(self, node: ast.Return) -> KnownValue:
         self._returned = self._eval(node.value)
         return self._returned
 
-    def _of_for(self, node: ast.For | ast.AsyncFor) -> Seen:
+    def _of_for(self, node: ast.For | ast.AsyncFor) -> KnownValue:
         for item in self._each(self._eval(node.iter))[:MOST_ROUNDS]:
             self._bind(node.target, item)
             for statement in node.body:
                 self._eval(statement)
         return NOTHING
 
-    def _of_listcomp(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Seen:
+    def _of_listcomp(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> KnownValue:
         return self._listed(list(self._comprehended(node.elt, node.generators)))
 
-    def _comprehended(self, element: ast.expr, generators: Sequence[ast.comprehension]) -> Iterator[Seen]:
+    def _comprehended(self, element: ast.expr, generators: Sequence[ast.comprehension]) -> Iterator[KnownValue]:
         if not generators:
             yield self._eval(element)
             return
@@ -269,18 +277,18 @@ class PythonReader(CodeReader):
     _of_annassign, _of_asyncfunctiondef, _of_asyncfor = _of_namedexpr, _of_functiondef, _of_for
     _of_generatorexp = _of_setcomp = _of_listcomp
 
-    def _each(self, seen: Seen) -> list[Seen]:
+    def _each(self, seen: KnownValue) -> list[KnownValue]:
         """The items of a value; one that is not known where they don't show, or are added later."""
         items = seen.value if isinstance(seen.value, bytes) else _tuple(seen.value)
         self._steps += len(items)
-        return [Seen(item, "", seen.origins) for item in items or (None,)]
+        return [KnownValue(item, "", seen.origins) for item in items or (None,)]
 
-    def _bind(self, target: ast.AST | None, seen: Seen) -> Seen:
+    def _bind(self, target: ast.AST | None, seen: KnownValue) -> KnownValue:
         if isinstance(target, ast.Tuple | ast.List):
             items = self._each(seen)
             for place, inner in enumerate(target.elts):
                 known = len(items) == len(target.elts)
-                self._bind(inner, items[place] if known else Seen(origins=seen.origins))
+                self._bind(inner, items[place] if known else KnownValue(origins=seen.origins))
         elif target is not None:
             name = self._key(target)
             unknown = seen.value is None and not seen.name
@@ -297,55 +305,55 @@ class PythonReader(CodeReader):
 
     # ----- values
 
-    def _named(self, name: str) -> Seen:
+    def _named(self, name: str) -> KnownValue:
         """A module, a function or a variable by its whole name."""
         for prefix in _NAMESPACES:
             name = name.removeprefix(prefix)
         if name in _OPAQUE_MODULES:
             self.understood = False
-        return self._variables.get(name, Seen(name=name))
+        return self._variables.get(name, KnownValue(name=name))
 
-    def _attribute(self, seen: Seen, name: str) -> Seen:
+    def _attribute(self, seen: KnownValue, name: str) -> KnownValue:
         if name == "__dict__" or (name == "path" and not seen.name):  # `path` of an entry of os.scandir
             return seen
         if name == "parent":
             return seen._replace(value=posixpath.dirname(seen.text))
         found = self._named(f"{seen.name}.{name}") if seen.name else NOTHING
         if not seen.name and self.language.name == "js":  # `const run = require("child_process").execSync`
-            found = Seen(name=name)
+            found = KnownValue(name=name)
         return found._replace(origins=found.origins | seen.origins)
 
-    def _of_constant(self, node: ast.Constant) -> Seen:
+    def _of_constant(self, node: ast.Constant) -> KnownValue:
         if isinstance(node.value, int) and abs(node.value) > 1 << 32:
             return NOTHING  # no index and no character; writing it out may take long
-        return Seen(node.value) if isinstance(node.value, str | bytes | int) else NOTHING
+        return KnownValue(node.value) if isinstance(node.value, str | bytes | int) else NOTHING
 
-    def _of_name(self, node: ast.Name) -> Seen:
+    def _of_name(self, node: ast.Name) -> KnownValue:
         return self._named(node.id)
 
-    def _of_attribute(self, node: ast.Attribute) -> Seen:
+    def _of_attribute(self, node: ast.Attribute) -> KnownValue:
         return self._attribute(self._eval(node.value), node.attr)
 
-    def _of_joinedstr(self, node: ast.JoinedStr) -> Seen:
+    def _of_joinedstr(self, node: ast.JoinedStr) -> KnownValue:
         parts = [self._eval(part) for part in node.values]
         known = sum(_size(part.value) for part in parts) <= LARGEST_CODE
-        return Seen("".join(part.text for part in parts) if known else None, "", origins_of(parts))
+        return KnownValue("".join(part.text for part in parts) if known else None, "", origins_of(parts))
 
-    def _of_formattedvalue(self, node: ast.FormattedValue | ast.Await) -> Seen:
+    def _of_formattedvalue(self, node: ast.FormattedValue | ast.Await) -> KnownValue:
         return self._eval(node.value)
 
-    def _of_list(self, node: ast.Tuple | ast.List | ast.Set) -> Seen:
+    def _of_list(self, node: ast.Tuple | ast.List | ast.Set) -> KnownValue:
         return self._listed(self._items(node.elts))
 
     _of_await, _of_tuple, _of_set = _of_formattedvalue, _of_list, _of_list
 
-    def _items(self, nodes: Sequence[ast.expr]) -> list[Seen]:
-        found: list[Seen] = []
+    def _items(self, nodes: Sequence[ast.expr]) -> list[KnownValue]:
+        found: list[KnownValue] = []
         for node in nodes:
             found += self._each(self._eval(node.value)) if isinstance(node, ast.Starred) else [self._eval(node)]
         return found
 
-    def _of_boolop(self, node: ast.BoolOp | ast.IfExp) -> Seen:
+    def _of_boolop(self, node: ast.BoolOp | ast.IfExp) -> KnownValue:
         """The first of several values that is known."""
         nodes = [node.body, node.orelse, node.test] if isinstance(node, ast.IfExp) else node.values
         parts = [self._eval(each) for each in nodes]
@@ -353,35 +361,35 @@ class PythonReader(CodeReader):
 
     _of_ifexp = _of_boolop
 
-    def _of_unaryop(self, node: ast.UnaryOp) -> Seen:
+    def _of_unaryop(self, node: ast.UnaryOp) -> KnownValue:
         seen = self._eval(node.operand)
         return seen._replace(value=_result(operator.neg, [seen.value]) if isinstance(node.op, ast.USub) else None)
 
-    def _of_binop(self, node: ast.BinOp) -> Seen:
+    def _of_binop(self, node: ast.BinOp) -> KnownValue:
         left, right = self._eval(node.left), self._eval(node.right)
         compute = _OPERATORS.get(type(node.op), lambda *_: None)
-        return Seen(_result(compute, [left.value, right.value]), "", origins_of([left, right]))
+        return KnownValue(_result(compute, [left.value, right.value]), "", origins_of([left, right]))
 
-    def _of_slice(self, node: ast.Slice) -> Seen:
-        return Seen(slice(*(self._eval(part).value for part in (node.lower, node.upper, node.step))))
+    def _of_slice(self, node: ast.Slice) -> KnownValue:
+        return KnownValue(slice(*(self._eval(part).value for part in (node.lower, node.upper, node.step))))
 
-    def _of_subscript(self, node: ast.Subscript) -> Seen:
+    def _of_subscript(self, node: ast.Subscript) -> KnownValue:
         base, index = self._eval(node.value), self._eval(node.slice).value
         if base.name and isinstance(index, str):
             return self._attribute(base, index)  # `vars(os)["system"]`
         return base._replace(value=_result(operator.getitem, [base.value, index]) if base.value else None)
 
-    def _listed(self, items: list[Seen]) -> Seen:
+    def _listed(self, items: list[KnownValue]) -> KnownValue:
         """A list of values; what lists in it hold must be plain, as lists of lists of lists can be very large."""
         values = tuple(item.value for item in items)
         inner = [leaf for value in values if isinstance(value, tuple) for leaf in value]
         self._steps += len(inner)
-        return Seen(None if any(isinstance(leaf, tuple) for leaf in inner) else values, "", origins_of(items))
+        return KnownValue(None if any(isinstance(leaf, tuple) for leaf in inner) else values, "", origins_of(items))
 
     # ----- calls
 
-    def _of_call(self, node: ast.Call) -> Seen:
-        function, before = node.func, list[Seen]()
+    def _of_call(self, node: ast.Call) -> KnownValue:
+        function, before = node.func, list[KnownValue]()
         if isinstance(function, ast.Lambda):
             return self._enter_lambda(function, self._items(node.args))
         if isinstance(function, ast.Attribute):
@@ -400,8 +408,10 @@ class PythonReader(CodeReader):
         found = self._looked_up(name, [*before, *args])
         return self._call(name, method, before, args, named) if found is None else found
 
-    def _call(self, name: str, method: str, before: list[Seen], args: list[Seen], named: Mapping[str, Seen]) -> Seen:
-        seen = Seen(origins=origins_of([*before, *args, *named.values()]))
+    def _call(
+        self, name: str, method: str, before: list[KnownValue], args: list[KnownValue], named: Mapping[str, KnownValue]
+    ) -> KnownValue:
+        seen = KnownValue(origins=origins_of([*before, *args, *named.values()]))
         names = [(name, args), (self._last_part(method), args)]
         names[1:1] = [(f".{method}", [*before, *args])] if before else []
         for each, given in names:
@@ -419,7 +429,7 @@ class PythonReader(CodeReader):
             return name.rpartition(".")[2]
         return f"boto3.{name.partition('_')[0]}_" if "boto3" in self._variables else ""
 
-    def _is_meant(self, name: str, args: list[Seen]) -> bool:
+    def _is_meant(self, name: str, args: list[KnownValue]) -> bool:
         """Whether a call is the listed one: `"a".replace("b", "c")` moves no file, `/a/.exec(b)` runs nothing."""
         if name in (".rename", ".replace"):
             return len(args) == 2 and isinstance(args[0].value, str)
@@ -429,10 +439,10 @@ class PythonReader(CodeReader):
             return args[0].name.endswith((".objects", ".objects.all", ".query"))
         return self.calls[name] not in ("run", "fork") or re.search(self.language.processes, self.text) is not None
 
-    def _looked_up(self, name: str, args: list[Seen]) -> Seen | None:
+    def _looked_up(self, name: str, args: list[KnownValue]) -> KnownValue | None:
         """Modules and functions that are found by their names, and functions that are called for every item."""
         if name in ("globals", "locals"):
-            return Seen(name="builtins")
+            return KnownValue(name="builtins")
         if name in ("__import__", "importlib.import_module", "importlib.__import__") and args:
             return self._named(args[-1].text)
         if name == "getattr" and len(args) > 1:
@@ -441,15 +451,15 @@ class PythonReader(CodeReader):
             function = args[0].name or args[0].text
             return self._listed([self._call(function, "", [], [item], {}) for item in self._each(args[1])])
         if name.endswith((".objects.all", ".objects")):
-            return Seen(name=name)  # every row of a table
+            return KnownValue(name=name)  # every row of a table
         return args[0] if name == "vars" and args else None
 
-    def _enter_lambda(self, function: ast.Lambda, args: list[Seen]) -> Seen:
+    def _enter_lambda(self, function: ast.Lambda, args: list[KnownValue]) -> KnownValue:
         for parameter, seen in zip(function.args.args, args, strict=False):
             self._variables[parameter.arg] = seen
         return self._eval(function.body)
 
-    def _enter(self, name: str, args: list[Seen]) -> Seen:
+    def _enter(self, name: str, args: list[KnownValue]) -> KnownValue:
         """Evaluate the body of a function of the text, its parameters bound."""
         self._entered.add(name)
         if self.depth > DEEPEST:

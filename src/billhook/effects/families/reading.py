@@ -15,7 +15,7 @@ from billhook.effects.secret_files import is_secret_file
 from billhook.effects.table import Call, Reader, readers
 
 
-class Reading(msgspec.Struct, frozen=True):
+class ReaderSyntax(msgspec.Struct, frozen=True):
     """How a program reads files."""
 
     skip: int = 0  # operands before the files: a pattern, a program
@@ -30,13 +30,13 @@ class Reading(msgspec.Struct, frozen=True):
     output: str = ""  # options whose values are files that get the output; `second`: the second operand
 
 
-_GREP: Final = Reading(
+_GREP: Final = ReaderSyntax(
     1, "-e -f -A -B -C -m -d -D --regexp --file --include --exclude --exclude-dir --max-count --label --context "
     "--after-context --before-context --binary-files",
     "-e -f --regexp --file", filters="--include", below="-r -R --recursive --dereference-recursive",
     quiet="-q --quiet --silent -c --count -l --files-with-matches -L --files-without-match",
 )  # fmt: skip
-_RG: Final = Reading(
+_RG: Final = ReaderSyntax(
     1, "-e -f -g -t -T -A -B -C -m -j -d -E -M -r --regexp --file --glob --iglob --type --type-not --max-count --sort "
     "--max-depth --replace --context --ignore --max-filesize --max-columns --threads --color --colors --encoding "
     "--engine --pre --ignore-file --sortr --type-add --after-context --before-context",
@@ -46,39 +46,43 @@ _RG: Final = Reading(
 
 _READING_TABLE: Final = {
     "cat tac gcat bat batcat nl rev fmt expand unexpand more most pr zcat gzcat bzcat xzcat zstdcat zless lesspipe "
-    "hexdump hd pygmentize glow mdcat jless fx csvlook ccat lolcat view comm": Reading(),
-    "tr": Reading(9),
-    "head tail ghead gtail": Reading(values="-n -c -s --lines --bytes --pid --sleep-interval"),
-    "less": Reading(values="-p -P -t -k -j -b -h"),
+    "hexdump hd pygmentize glow mdcat jless fx csvlook ccat lolcat view comm": ReaderSyntax(),
+    "tr": ReaderSyntax(9),
+    "head tail ghead gtail": ReaderSyntax(values="-n -c -s --lines --bytes --pid --sleep-interval"),
+    "less": ReaderSyntax(values="-p -P -t -k -j -b -h"),
     "grep egrep fgrep ggrep zgrep": _GREP,
     "rg ag ack ugrep": _RG,
-    "awk gawk mawk nawk": Reading(1, "-F -v -f -e -i --assign --file --field-separator --source", "-f -e --file"),
-    "jq gojq jaq": Reading(
+    "awk gawk mawk nawk": ReaderSyntax(1, "-F -v -f -e -i --assign --file --field-separator --source", "-f -e --file"),
+    "jq gojq jaq": ReaderSyntax(
         1, "--indent -f --from-file -L --arg:2 --argjson:2 --slurpfile:2 --rawfile:2", "-f --from-file"),
-    "yq tomlq xq": Reading(
+    "yq tomlq xq": ReaderSyntax(
         1, "-p -o -f --file -I --indent --input-format --output-format", before="e eval ea eval-all", quiet="-i"),
-    "cut": Reading(values="-d -f -c -b --delimiter --fields --output-delimiter"),
-    "sort gsort": Reading(
+    "cut": ReaderSyntax(values="-d -f -c -b --delimiter --fields --output-delimiter"),
+    "sort gsort": ReaderSyntax(
         values="-k -t -o -S -T --key --field-separator --output", quiet="-c --check",
         output="-o --output"),
-    "uniq": Reading(values="-f -s -w", output="second"),
-    "xxd": Reading(values="-f -s -w -c -l -g -o -n", output="second"),
-    "json.tool": Reading(values="--indent", output="second"),
-    "paste": Reading(values="-d --delimiters"),
-    "join column": Reading(values="-1 -2 -o -j -a -s -c -e --separator"),
-    "fold": Reading(values="-w --width"),
-    "diff colordiff sdiff icdiff delta difft": Reading(
+    "uniq": ReaderSyntax(values="-f -s -w", output="second"),
+    "xxd": ReaderSyntax(values="-f -s -w -c -l -g -o -n", output="second"),
+    "json.tool": ReaderSyntax(values="--indent", output="second"),
+    "paste": ReaderSyntax(values="-d --delimiters"),
+    "join column": ReaderSyntax(values="-1 -2 -o -j -a -s -c -e --separator"),
+    "fold": ReaderSyntax(values="-w --width"),
+    "diff colordiff sdiff icdiff delta difft": ReaderSyntax(
         values="-U -C -x -X -I -L -W --exclude --label", below="-r --recursive", quiet="-q --brief"),
-    "cmp": Reading(quiet="always"),
-    "od": Reading(values="-A -j -N -t -w -S"),
-    "strings": Reading(values="-n -t -e --bytes"),
-    "base64 base32 gbase64": Reading(values="-w -b -i -o --wrap --input", files="-i --input", output="-o"),
-    "iconv": Reading(values="-f -t -o --from-code --to-code --output", output="-o --output"),
-    "openssl": Reading(9, "-in -out -k -pass -passin -passout", files="-in", quiet="-noout -pubout", output="-out"),
-    "source .": Reading(only_first=True, quiet="always"),
-    "split": Reading(values="-b -l -n -a -C --bytes --lines", only_first=True, quiet="always"),
+    "cmp": ReaderSyntax(quiet="always"),
+    "od": ReaderSyntax(values="-A -j -N -t -w -S"),
+    "strings": ReaderSyntax(values="-n -t -e --bytes"),
+    "base64 base32 gbase64": ReaderSyntax(values="-w -b -i -o --wrap --input", files="-i --input", output="-o"),
+    "iconv": ReaderSyntax(values="-f -t -o --from-code --to-code --output", output="-o --output"),
+    "openssl": ReaderSyntax(
+        9, "-in -out -k -pass -passin -passout", files="-in", quiet="-noout -pubout", output="-out"
+    ),
+    "source .": ReaderSyntax(only_first=True, quiet="always"),
+    "split": ReaderSyntax(values="-b -l -n -a -C --bytes --lines", only_first=True, quiet="always"),
 }  # fmt: skip
-READS: Final[Mapping[str, Reading]] = {name: how for names, how in _READING_TABLE.items() for name in names.split()}
+READS: Final[Mapping[str, ReaderSyntax]] = {
+    name: how for names, how in _READING_TABLE.items() for name in names.split()
+}
 
 
 _ECHO: Final = ("echo", "printf")
@@ -105,7 +109,7 @@ def _read(call: Call) -> Iterator[Effect]:
         yield from call.put(word, keeps=word in files)  # `sort -o x x` sorts in place
 
 
-def _files(call: Call, how: Reading) -> tuple[list[str], list[str]]:
+def _files(call: Call, how: ReaderSyntax) -> tuple[list[str], list[str]]:
     """The files that are read, and those that get the output."""
     words = call.operands
     if how.before and words and words[0] in how.before.split():

@@ -31,8 +31,17 @@ from billhook.core.errors import BillhookError, UsageError
 from billhook.core.events import Event
 from billhook.runners.process_tree import MARKER
 from billhook.serve.hook_server import DIALECTS, HookResponse
-from billhook.serve.http.access import LARGEST_HEAD, PLAIN, Careful, Door, drain, json_response, problem, token_in
-from billhook.serve.http.answer import GLIMPSE, OverHttp, Sent, held, leave_behind, refusal
+from billhook.serve.http.access import (
+    LARGEST_HEAD,
+    PLAIN,
+    AccessCheck,
+    LimitedConnection,
+    drain,
+    json_response,
+    problem,
+    token_in,
+)
+from billhook.serve.http.answer import GLIMPSE, HttpRequest, OverHttp, held, leave_behind, refusal
 
 if TYPE_CHECKING:
     from billhook.config.config import Config
@@ -186,7 +195,7 @@ def _environment(project: str) -> dict[str, str]:
     return {**inherited, "CLAUDE_PROJECT_DIR": project} if project else inherited
 
 
-async def _sent(request: Request) -> Sent:
+async def _sent(request: Request) -> HttpRequest:
     """The body, up to the size and time limits."""
     project = request.headers.get(PROJECT, "").encode("latin-1").decode("utf-8", "surrogateescape")
     project = "" if project.startswith("$") else project  # an agent that does not set this variable
@@ -194,14 +203,14 @@ async def _sent(request: Request) -> Sent:
         raise HTTPException(415, "the body is compressed; send it uncompressed")
     announced = request.headers.get("content-length", "")
     if announced and (len(announced) > 15 or int(announced) > LARGEST) and "expect" in request.headers:
-        return Sent(b"", unread=_TOO_LARGE, project=project)
+        return HttpRequest(b"", unread=_TOO_LARGE, project=project)
     parts = bytearray()
     try:
         async with asyncio.timeout(SLOWEST):
             unread = await _taken(request, parts)
     except TimeoutError:
         unread = f"the body did not arrive within {SLOWEST:g} s"
-    return Sent(bytes(parts[:GLIMPSE] if unread else parts), unread=unread, project=project)
+    return HttpRequest(bytes(parts[:GLIMPSE] if unread else parts), unread=unread, project=project)
 
 
 async def _taken(request: Request, parts: bytearray) -> str:
@@ -286,8 +295,8 @@ async def serve(served: "EnginePool", host: str, port: int, folder: Path, *, exp
     app = App(served)
     bound = sock.getsockname()[1]
     config = ServerConfig(
-        Door(app, token, host=host, port=bound, exposed=exposed),
-        http=Careful,
+        AccessCheck(app, token, host=host, port=bound, exposed=exposed),
+        http=LimitedConnection,
         ws="none",
         lifespan="off",
         interface="asgi3",
@@ -303,7 +312,7 @@ async def serve(served: "EnginePool", host: str, port: int, folder: Path, *, exp
     config.load()
     state = ServerState()
     loop = asyncio.get_running_loop()
-    listener = await loop.create_server(lambda: Careful(config, state, {}), sock=sock, backlog=_BACKLOG)
+    listener = await loop.create_server(lambda: LimitedConnection(config, state, {}), sock=sock, backlog=_BACKLOG)
     return Http(f"http://{_shown(host)}:{bound}", file, app, listener, state)
 
 

@@ -44,7 +44,7 @@ SLOWEST: Final = 10.0  # seconds for the head of a request, from its first byte 
 _MOST: Final = 1024  # connections at once
 
 
-class Careful(H11Protocol):
+class LimitedConnection(H11Protocol):
     """One connection, with limits for number and slowness. Errors are JSON, even if the request is not HTTP."""
 
     _slow: asyncio.TimerHandle | None = None
@@ -138,7 +138,7 @@ def token_in(folder: Path) -> tuple[bytes, Path]:
     return text, path
 
 
-class Door:
+class AccessCheck:
     """Checks requests before the application. Lives as long as the application."""
 
     def __init__(self, app: ASGIApp, token: bytes, *, host: str, port: int, exposed: bool) -> None:

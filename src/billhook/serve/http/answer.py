@@ -41,7 +41,7 @@ _CWD: Final = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\\x00-\x1f]|\\.)*")')
 _left_behind: set[asyncio.Task[Any]] = set()  # tasks that were cancelled and are not waited for
 
 
-class Sent(NamedTuple):
+class HttpRequest(NamedTuple):
     """A client's request."""
 
     body: bytes  # if it could not be read completely, the beginning
@@ -55,7 +55,7 @@ class OverHttp(HookServer):
     may_be_another = False
 
     def __init__(
-        self, served: "EnginePool", sent: Sent, query: Sequence[tuple[str, str]], *, dialect: str, host: str
+        self, served: "EnginePool", sent: HttpRequest, query: Sequence[tuple[str, str]], *, dialect: str, host: str
     ) -> None:
         super().__init__(lambda: sent.body, self._fire)
         self.arguments.dialect = dialect
@@ -252,4 +252,4 @@ def leave_behind(task: asyncio.Task[Any]) -> None:
     task.cancel()
 
 
-__all__ = ["GLIMPSE", "PARAMETERS", "OverHttp", "Sent", "as_json", "held", "leave_behind", "refusal"]
+__all__ = ["GLIMPSE", "PARAMETERS", "HttpRequest", "OverHttp", "as_json", "held", "leave_behind", "refusal"]

@@ -6,6 +6,7 @@ The only thing that it changes is the answer to a question.
 import getpass
 import html
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -17,16 +18,18 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from billhook import __version__
+from billhook.agents.around import agent_at_port
 from billhook.approvals import links
 from billhook.approvals.queue import AnsweredError, Questions
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.functions import in_thread
+from billhook.serve import control
 from billhook.serve.http.access import PLAIN, json_response, problem
 from billhook.serve.ui import records
 from billhook.serve.ui.commands import Commands
 from billhook.serve.ui.live import Live
 from billhook.serve.ui.login import Login, is_from_page
-from billhook.store.files import state_root
+from billhook.store.files import StoreError, remove, state_root
 
 _STATIC: Final = Path(__file__).parent / "static"
 _TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -94,6 +97,8 @@ class Page:
         if not secret:
             error = UsageError("this link has expired or was used already", hint="run `billhook ui`")
             return problem(401, error, headers=HEADERS)
+        with suppress(StoreError):  # `billhook ui` opened the link with this file
+            remove(control.folder_of(self.root) / control.PAGE_FILE, root=self.root)
         response = json_response({"version": __version__}, headers=HEADERS)
         response.set_cookie(self.login.cookie(request), secret, path="/ui", httponly=True, samesite="strict")
         return response
@@ -107,7 +112,7 @@ class Page:
         return _json({"sessions": found, "projects": projects, "questions": questions})
 
     async def _events(self, request: Request) -> Response:
-        wanted = records.Filter.of(request.query_params)
+        wanted = records.PageFilter.of(request.query_params)
         return _json(await in_thread(lambda: records.listed(self.root, wanted)))
 
     async def _event(self, request: Request) -> Response:
@@ -128,6 +133,7 @@ class Page:
         if not isinstance(body.get("allow"), bool):
             raise UsageError("`allow` must be a boolean")
         id_, why = str(body.get("id", "")), str(body.get("why", ""))[:1000]
+        await _refuse_agents(request)
         try:
             await in_thread(lambda: self.questions.answer(id_, body["allow"], getpass.getuser(), "page", why))
         except AnsweredError as error:
@@ -141,6 +147,7 @@ class Page:
         try:
             if request.method == "POST":
                 owner = links.check(self.root, id_, answer, fields)
+                await _refuse_agents(request)
                 allow = answer == "allow"
                 await in_thread(lambda: self.questions.answer(id_, allow, owner.by, owner.via))
                 return _sheet(200, "Allowed" if allow else "Denied", "You can close this page.")
@@ -168,6 +175,14 @@ class Page:
         about = [f"{one.agent} in {one.project}", one.reason, late]
         lines = "".join(f"<p>{html.escape(line)}</p>" for line in about if line)
         return _sheet(200, "Allow this call?", "", f'<pre tabindex="0">{html.escape(one.call)}</pre>{lines}', buttons)
+
+
+async def _refuse_agents(request: Request) -> None:
+    """Raises UsageError if an agent runs the program that sends an answer, as far as this machine shows that."""
+    client, port = request.client, request.scope["server"][1]
+    if client and (agent := await in_thread(lambda: agent_at_port(client.port, port))):
+        message = f"only a person can answer, and this program was started by {agent}"
+        raise UsageError(message, hint="answer in a browser that you have started yourself, or in a terminal")
 
 
 def _sheet(status: int, title: str, text: str, content: str = "", buttons: str = "") -> Response:

@@ -15,6 +15,7 @@ import msgspec
 from starlette.responses import Response
 
 from billhook.approvals.queue import Questions
+from billhook.approvals.watching import watcher
 from billhook.core.errors import BillhookError
 from billhook.core.functions import in_thread
 from billhook.serve.http import EventResponse, EventStream, StreamReader
@@ -41,6 +42,7 @@ class Live:
         self._root, self._questions = root, questions
         self._task: asyncio.Task[None] | None = None
         self._seen: dict[Path, tuple[tuple[int, ...], int]] = {}  # by log: the file's state, the newest number
+        self._watcher = watcher(root)
         self._asked: tuple[int, ...] = ()
         self._began = False  # a log that is new from now on has only new events
 
@@ -68,6 +70,8 @@ class Live:
         while self.stream.readers:
             await asyncio.sleep(INTERVAL)
             try:
+                if not self._watcher.held:
+                    await in_thread(lambda: self._watcher.acquire(INTERVAL))
                 news = await in_thread(self._news)
             except (BillhookError, OSError) as error:
                 _log.warning("the page can't read the logs: %s", error)
@@ -76,6 +80,7 @@ class Live:
                 message = b"event: news\ndata: " + msgspec.json.encode(news) + b"\n\n"
                 for reader in self.stream.readers:
                     reader.put(message)
+        self._watcher.close()
 
     def _news(self) -> dict[str, Any]:
         rows, missed = list[dict[str, Any]](), False

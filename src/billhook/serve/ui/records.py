@@ -25,7 +25,7 @@ _LONGEST: Final = 300  # characters of one value in a list
 _FAILED: Final = frozenset({"failed", "timed_out", "could_not_start"})
 
 
-class Filter(msgspec.Struct, frozen=True):
+class PageFilter(msgspec.Struct, frozen=True):
     """Which events of a project are listed. Empty: all."""
 
     project: str
@@ -41,7 +41,7 @@ class Filter(msgspec.Struct, frozen=True):
     limit: int = 100
 
     @classmethod
-    def of(cls, query: Mapping[str, str]) -> "Filter":
+    def of(cls, query: Mapping[str, str]) -> "PageFilter":
         """The filter of a query. Raises UsageError."""
         try:
             found = msgspec.convert(dict(query), cls, strict=False)
@@ -90,7 +90,7 @@ def projects(root: Path) -> list[str]:
     return list(dict.fromkeys(entries[0].record.project for entries in newest if entries))
 
 
-def listed(root: Path, wanted: Filter) -> dict[str, Any]:
+def listed(root: Path, wanted: PageFilter) -> dict[str, Any]:
     """A page of events, newest first. It may be short, or empty, although there are older ones: then `before` is the
     place at which the next page begins, because one page reads only some of a log."""
     log, keep = log_of(root, wanted.project), _has_failed if wanted.failed else None

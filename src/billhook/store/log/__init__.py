@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from billhook.core import strictjson
-from billhook.core.answers import Waived
+from billhook.core.answers import WaivedAnswer
 from billhook.core.lazy import pattern
 from billhook.store import files
 from billhook.store.files import StoreError, sha256
@@ -110,7 +110,9 @@ class OutcomeRecord(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""  # for the user
     rewrote_input: bool = False
     rewrote_output: bool = False
-    waived: Waived | None = None  # its answer, if that did not count: shadow mode, a pause, or a call allowed once
+    waived: WaivedAnswer | None = (
+        None  # its answer, if that did not count: shadow mode, a pause, or a call allowed once
+    )
     code: str = ""  # `billhook allow-once CODE` could allow the call
 
 

@@ -175,7 +175,7 @@ _ROOM: Final = lines.ROOM + 600
 """Bytes that a line adds to its record, and that are reserved for the note that the file is full."""
 _QUICK: Final = 128 << 10
 _TRIES: Final = 30
-_new: Final = tuple.__new__  # the same as `Appended(...)` with one call less: this runs for every event
+_new: Final = tuple.__new__  # the same as `RecordPosition(...)` with one call less: this runs for every event
 _let_others_run: Final[Callable[[], object]] = getattr(os, "sched_yield", lambda: sleep(0))
 
 
@@ -188,7 +188,7 @@ def make_line(seq: int, prev: str, body: bytes) -> tuple[bytes, str]:
     return text + b',"hash":"%b"}\n' % digest.encode(), digest
 
 
-class Appended(NamedTuple):
+class RecordPosition(NamedTuple):
     """Where a record is in the log."""
 
     seq: int
@@ -231,7 +231,7 @@ class EventLog:
         self._flushing = allocate_lock()
         _living.add(self)
 
-    def append(self, content: Mapping[str, Any]) -> Appended:
+    def append(self, content: Mapping[str, Any]) -> RecordPosition:
         """Add one record. Raises StoreError, and then nothing was added; or, with `sync`, it was added but not synced.
         `content` has the fields of `Record` without those that the log adds: v, seq, prev, note, side and hash. Fields
         that make the line longer than `LARGEST_LINE` go to a side file."""
@@ -241,7 +241,7 @@ class EventLog:
             body = b""
         if not 2 < len(body) <= LARGEST_BODY or not body.isascii():
             body = self._fitted(content)
-        return _new(Appended, self.append_encoded(body))
+        return _new(RecordPosition, self.append_encoded(body))
 
     def _fitted(self, content: Mapping[str, Any]) -> bytes:
         """Encode an unusual record: its text in ASCII, its largest fields in a side file."""
@@ -252,8 +252,8 @@ class EventLog:
 
     def append_encoded(self, body: bytes) -> tuple[int, str]:
         """Add one encoded record: a JSON object, not empty, on one line of ASCII that is not too long. Returns the
-        fields of `Appended`. Almost always the lock is free and the file is unchanged: that path is optimised, because
-        a Python call costs as much as a system call."""
+        fields of `RecordPosition`. Almost always the lock is free and the file is unchanged: that path is optimised,
+        because a Python call costs as much as a system call."""
         look, turn, lock = monotonic() >= self._look_again, self._turn, self._lock
         try:
             del turn[0]  # not `pop`: Python checks for interrupts after a call, and one here would keep the turn

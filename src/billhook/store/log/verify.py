@@ -45,7 +45,7 @@ class Head(msgspec.Struct, frozen=True):
         return cls(int(seq), digest)
 
 
-class Broken(NamedTuple):
+class LogFault(NamedTuple):
     file: Path
     line: int  # from 1; 0 if it is about the file
     seq: int | None  # the record's number, if known
@@ -55,13 +55,13 @@ class Broken(NamedTuple):
         return f"{self.file}:{self.line}: {self.what}" if self.line else f"{self.file}: {self.what}"
 
 
-class Verified(NamedTuple):
+class VerifyResult(NamedTuple):
     records: int  # all of them, `notes` included
     notes: int  # records about the log itself: a torn line, a full file
     files: int
     first_seq: int | None
     head: Head | None
-    findings: list[Broken]
+    findings: list[LogFault]
     foreign: int  # lines that are not records
     torn: int  # Incomplete lines, noted when the log was repaired. They are not findings.
     more: int  # findings that are not listed
@@ -71,7 +71,7 @@ class Verified(NamedTuple):
         return not self.findings
 
 
-def verify(folder: Path, root: Path, *, expected: Iterable[Head] = ()) -> Verified:
+def verify(folder: Path, root: Path, *, expected: Iterable[Head] = ()) -> VerifyResult:
     """Verify the whole log of a folder, full files first. `expected` are heads that it must contain. Only reads, and
     works while others write. Raises StoreError for a log that can't be read."""
     walk = _LogWalk(folder, root, expected)
@@ -102,7 +102,7 @@ def exported_head(folder: Path, root: Path) -> Head | None:
         raise StoreError(f"the file is damaged: {error}", place=str(path), hint=hint) from None
 
 
-class _Foreign(NamedTuple):
+class _ForeignLine(NamedTuple):
     """A line that is not a record, until it is known whether a note explains it."""
 
     line: int
@@ -120,14 +120,14 @@ class _LogWalk:
         self.first: int | None = None
         self.last: LineEnds | None = None
         self.rewritten = False
-        self.findings: list[Broken] = []
+        self.findings: list[LogFault] = []
         self.configs: set[bytes] = set()  # hashes of configurations that were checked
 
     def file(self, file: LogFile) -> None:
         """The next file of the log."""
         self.files += 1
         self.open, self.number, self.at_start = file, 0, True
-        self.pending: list[_Foreign] = []
+        self.pending: list[_ForeignLine] = []
         size = self._size()
         for block in forward(file.descriptor, closed=True, end=size):
             for start, line in block.lines():
@@ -147,10 +147,10 @@ class _LogWalk:
         except StoreError:
             return size  # the disk is read-only: no other process is writing
 
-    def result(self) -> Verified:
+    def result(self) -> VerifyResult:
         self._check_expected()
         head = Head(self.last.seq, self.last.hash) if self.last else None
-        return Verified(
+        return VerifyResult(
             self.records, self.notes, self.files, self.first, head, self.findings, self.foreign, self.torn, self.more
         )  # fmt: skip
 
@@ -162,7 +162,7 @@ class _LogWalk:
         ends = f"it ends with record {last}" if last else "it has no records"
         cut = "the log was truncated" if missing > last else "records are missing"
         what = f"{cut}: the exported head, record {missing}, is not in the log: {ends}"
-        self._add(Broken(self.folder / CURRENT, 0, missing, what))
+        self._add(LogFault(self.folder / CURRENT, 0, missing, what))
 
     def _line(self, start: int, line: bytes | None) -> None:
         self.number += 1
@@ -171,7 +171,7 @@ class _LogWalk:
             self._settle(record, line, start)
             self._record(record, line)
             return
-        self.pending.append(_Foreign(self.number, start, _what_else(line)))
+        self.pending.append(_ForeignLine(self.number, start, _what_else(line)))
         if len(self.pending) > _PENDING:
             self._foreign(self.pending.pop(0))
 
@@ -250,9 +250,9 @@ class _LogWalk:
         there = fragment(self.open.descriptor, start - 1 - size, start - 1)
         return there.start if there.sha256 == said.get("sha256") else start
 
-    def _foreign(self, one: _Foreign) -> None:
+    def _foreign(self, one: _ForeignLine) -> None:
         self.foreign += 1
-        self._add(Broken(self.open.path, one.line, None, one.what))
+        self._add(LogFault(self.open.path, one.line, None, one.what))
 
     def _side(self, record: LineEnds, line: bytes) -> None:
         said = _decoded(line).get("side")
@@ -268,9 +268,9 @@ class _LogWalk:
             self._found(record, f"its side file {wrong}: {lines.side_path(self.folder, side.sha256)}")
 
     def _found(self, record: LineEnds, what: str) -> None:
-        self._add(Broken(self.open.path, self.number, record.seq, f"record {record.seq}: {what}"))
+        self._add(LogFault(self.open.path, self.number, record.seq, f"record {record.seq}: {what}"))
 
-    def _add(self, finding: Broken) -> None:
+    def _add(self, finding: LogFault) -> None:
         if len(self.findings) < MOST_FINDINGS:
             self.findings.append(finding)
         else:

@@ -1,0 +1,85 @@
+"""Shared by the agents that run no commands as hooks: `install` writes a plugin that does, and refuses when they fail.
+
+The plugin of an agent is plugin.js, which runs the entries, and the agent's own file, which connects its events. All of
+them send events with Claude Code's names of fields, and read Claude Code's `hookSpecificOutput`.
+"""
+
+import json
+import os
+from typing import Any
+
+from msgspec import UNSET
+
+from billhook.agents.base import Agent, SettingsFormat
+from billhook.agents.codec import AgentDialect, Payload, block, kinds
+from billhook.core.answers import Answer, Decision
+from billhook.core.dialect_traits import Meanings
+from billhook.core.events import Event
+
+_BEGIN, _END = "const settings = ", "\nconst run = "
+
+
+class PluginDialect(AgentDialect):
+    specific = kinds(
+        "hookEventName permissionDecision permissionDecisionReason additionalContext updatedToolOutput",
+        objects="updatedInput",
+    )
+    context_in_output = True
+
+    def decide(self, event: Event, answer: Answer) -> tuple[Payload, Payload]:
+        if answer.updated_output is not UNSET:
+            return {}, {"updatedToolOutput": answer.updated_output}
+        if answer.decision is Decision.DENY or answer.keep_going:
+            return block(answer.reason), {}
+        asked = {"permissionDecision": "ask", "permissionDecisionReason": answer.reason}
+        inside: Payload = asked if answer.decision is Decision.ASK else {}
+        if answer.updated_input is not None:
+            inside["updatedInput"] = self.sent_input(event, answer.updated_input)
+        return {}, inside
+
+    def read_decision(self, event: Event, fields: Payload, inside: Payload) -> Payload:
+        said = super().read_decision(event, fields, inside)
+        if "updatedInput" in inside:
+            said["updated_input"] = self.canonical(event, inside["updatedInput"])
+        return said | ({"updated_output": inside["updatedToolOutput"]} if "updatedToolOutput" in inside else {})
+
+
+class Plugin(SettingsFormat):
+    """Settings inside a plugin, one line for each event; the program around them is beside this module."""
+
+    def __init__(self, name: str, title: str) -> None:
+        self.name, self.title = name, title
+
+    def read(self, text: str) -> str:
+        inside = _BEGIN in text and _END in text
+        return text.partition(_BEGIN)[2].partition(_END)[0] if inside else text
+
+    def write(self, settings: str, text: str) -> str:
+        common = _source("plugin").replace("AGENT", self.title, 1).replace("NAME", self.name, 1)
+        return common.replace(f"{_BEGIN}{{}}", _BEGIN + _lines(settings), 1) + _source(self.name)
+
+
+def _source(name: str) -> str:
+    with open(os.path.join(os.path.dirname(__file__), f"{name}.js"), encoding="utf-8") as file:
+        return file.read()
+
+
+def _lines(settings: str) -> str:
+    hooks = json.loads(settings).get("hooks", {}) if settings.strip() else {}
+    lines = [f"  {json.dumps(name)}: {json.dumps(entries, ensure_ascii=False)}" for name, entries in hooks.items()]
+    return '{ "hooks": {\n' + ",\n".join(lines) + "\n} }" if lines else "{}"
+
+
+def agent(name: str, title: str, **fields: Any) -> Agent:
+    """The record of an agent with a plugin."""
+    return Agent(
+        name=name,
+        title=title,
+        meanings=Meanings(name=name, naming=name, join="\n\n", timeout=60.0),
+        own_file=True,
+        format=Plugin(name, title),
+        shape="flat",
+        typed=False,
+        fail_closed=("failClosed", True),
+        **fields,
+    )

@@ -46,6 +46,13 @@ def test_there_are_recordings_of_every_agent() -> None:
     assert {file.parent.name for file in FILES} == {*AGENTS, "copilot-claude"}
 
 
+@pytest.mark.parametrize("name", AGENTS)
+def test_there_is_a_payload_of_every_event(name: str) -> None:
+    """Recorded, or as its documentation shows it."""
+    there = {json.loads(file.read_text("utf-8"))["argument"] for file in FILES if file.parent.name == name}
+    assert {*AGENTS[name].spellings.values(), *AGENTS[name].only_its} <= there
+
+
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.stem}")
 def test_a_recorded_payload_is_a_canonical_event(file: Path) -> None:
     """The event has our name, the session and the folder; the tool has our name and our words for its input."""

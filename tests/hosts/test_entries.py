@@ -150,7 +150,9 @@ def test_without_billhook_a_project_refuses(shell: str) -> None:
                 continue  # strict: any other answer would end its turn
             ended = run(line(host, event, EntryOptions(scope="project")), "/nowhere", shell)
             said = json.loads(ended.stdout) if ended.stdout else {}
-            reason = ended.stderr or next(text for text in reversed(said.values()) if "billhook" in str(text))
+            reason = ended.stderr or next(
+                text for text in reversed(said.values()) if isinstance(text, str) and "billhook" in text
+            )
             assert "uv tool install ." in reason
             if host.name not in ("claude", "copilot", "cursor", "antigravity"):
                 assert (ended.returncode, ended.stdout) == (2, "")

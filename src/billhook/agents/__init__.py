@@ -182,6 +182,8 @@ def own_name(dialect: str, event: str) -> str:
 
 # The agent that calls a hook which was installed for Claude Code.
 
+SHARED: Final = {row.module: name for name, row in TABLE.items() if row.speaks}
+"""By agent: another one that also reads its settings, and sends and obeys the format of `speaks`."""
 OTHERS: Final = frozenset(TABLE) - {"claude"}
 """The agents that may send the same call twice, and that don't support every answer on every event."""
 _FOREIGN: Final = frozenset(

@@ -40,8 +40,7 @@ AGENT: Final = base.Agent(
     name="devin",
     title="Devin",
     meanings=Meanings(name="devin", naming="devin", join="\n\n", timeout=60.0),
-    event_names={name: name for name in _EVENTS.split()},
-    only_its=("PostCompaction",),
+    event_names={**{name: name for name in _EVENTS.split()}, "PostCompact": "PostCompaction"},
     tools=base.pairs("exec=Bash read=Read write=Write edit=Edit grep=Grep"),
     inputs={"Grep": {"query": "pattern"}},
     capabilities=base.rounded(
@@ -53,6 +52,7 @@ AGENT: Final = base.Agent(
         SessionStart="",
         SessionEnd="",
         Stop="keep_going",
+        PostCompact="",
     ),
     refusals=(base.Refusal("permission", 0, base.REFUSE), *base.REFUSALS),
     sends=_sends,

@@ -337,7 +337,7 @@ def _verb_of(command: Command, ours: bool, cwd: str) -> str:
 
 def _forbidden(operands: list[str], rest: tuple[str, ...]) -> str:
     """The verb is the first operand, or the second if an option with a value comes before it."""
-    candidates = [0] if rest[:1] and not rest[0].startswith("-") else [0, 1]
+    candidates = [0] if rest[:1] and not rest[0].startswith("-") and operands[0] != "fleet" else [0, 1]
     for place in candidates:
         verb = operands[place] if place < len(operands) else ""
         if verb == "trust" and not (set(rest) & _SAFE and set(rest) <= _SAFE | {"trust"}):

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import fields, replace
 
 from billhook import agents
-from billhook.agents import AGENTS, DOUBTFUL, OTHERS, canonical_event, dialect_of, who_calls, with_sent_names
+from billhook.agents import AGENTS, DOUBTFUL, OTHERS, SHARED, canonical_event, dialect_of, who_calls, with_sent_names
 from billhook.agents import whole as whole_event
 from billhook.agents.child import Dialect
 from billhook.core import client_env, strictjson
@@ -182,9 +182,12 @@ class MistypedError(BillhookError):
 
 
 def detect_event(said: str, stdin: bytes, env: Mapping[str, str], argument: str) -> tuple[Event, str]:
-    """The event on stdin, and the agent that sent it. For `--as claude` that may be another agent that reads Claude
-    Code's settings; its dialect is used then. Raises as `received` does."""
+    """The event on stdin, and the agent that sent it. That may be another agent that reads the same settings; its
+    dialect is used then. Raises as `received` does."""
     dialect = agents.dialect(said)
+    other = SHARED.get(said, "")
+    if other and agents.agent(other).sends(_object_in(stdin) or {}, env):
+        return _from_another(other, stdin, env, argument)
     if said != "claude":
         return received(dialect, stdin, env, argument), said
     try:
@@ -233,7 +236,7 @@ def received(dialect: "Dialect", stdin: bytes, env: Mapping[str, str], argument:
     known = canonical(name, dialect.meanings.name)
     if known:
         return _respelt(dialect, stdin, env, known)
-    if near := probable(name):
+    if name not in agents.others() and (near := probable(name)):
         raise MistypedError(f"there is no event `{name[:_LONGEST]}`; did you mean `{near}`?")
     return event
 

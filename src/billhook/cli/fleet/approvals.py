@@ -8,7 +8,7 @@ import click
 from msgspec.structs import replace
 
 from billhook.approvals.queue import AnsweredError, QueuedQuestion
-from billhook.cli.approvals import data_of, lines_of
+from billhook.cli.approvals import lines_of
 from billhook.cli.fleet.folder import as_member, fleet_option
 from billhook.cli.options import flag, option, refuse_programs
 from billhook.cli.screen import report
@@ -45,7 +45,7 @@ def verb(ctx: click.Context, member: str, path: str, as_json: bool) -> int:
         found = list(_at_desk(path, member, _waiting))
         shown = [replace(one.question, project=f"{one.host}:{one.question.project}") for one in found]
         lines = ["\n".join(lines_of(one)) for one in shown] or ["no question waits for an answer"]
-        report(as_json, lines, *({**data_of(one.question), "machine": one.host} for one in found))
+        report(as_json, lines, *({**one.question.shown, "machine": one.host} for one in found))
     return 0
 
 
@@ -83,9 +83,9 @@ def _answer(name: str, allowed: bool, path: str, member: str, as_json: bool, why
     try:
         one = _at_desk(path, member, answer)
     except AnsweredError as error:
-        report(as_json, [visible(error.message)], data_of(error.question))
+        report(as_json, [visible(error.message)], error.question.shown)
         return 1
-    report(as_json, [f"{'allowed' if allowed else 'denied'}: {visible(one.call)}"], data_of(one))
+    report(as_json, [f"{'allowed' if allowed else 'denied'}: {visible(one.call)}"], one.shown)
     return 0
 
 

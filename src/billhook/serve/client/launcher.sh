@@ -83,10 +83,10 @@ find_kind() {
             messagedisplay | sessionstart | session.created | onsessionstart | sessionend | onsessionend \
             | sessionshutdown | setup | stop | afteragent | agentstop | session.idle | preverify | \
             agentbeforesettle | postcascaderesponse | stopfailure | subagentstop | teammateidle | \
-            postcompact | postmodelswitch | instructionsloaded | cwdchanged | filechanged | \
-            directoryadded | worktreeremove | aftermodel | beforetoolselection | todocreated | \
-            todocompleted | sessiondelete | erroroccurred | userprompttransformed | afteragentresponse | \
-            afteragentthought | workspaceopen | postinvocation | postcompaction | pretooluseresult | \
+            postcompact | postcompaction | postmodelswitch | instructionsloaded | cwdchanged | \
+            filechanged | directoryadded | worktreeremove | aftermodel | beforetoolselection | \
+            todocreated | todocompleted | sessiondelete | erroroccurred | userprompttransformed | \
+            afteragentresponse | afteragentthought | workspaceopen | postinvocation | pretooluseresult | \
             pretaskexec | posttaskexec | postfilecreate | postfilesave | postfiledelete | \
             postsetupworktree) kind=unrefused ;;
     *) kind=other ;;

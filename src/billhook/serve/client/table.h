@@ -27,10 +27,11 @@ static const char *const kinds[] = {
         "posttoolusefailure permissiondenied notification messagedisplay sessionstart session.created "
         "onsessionstart sessionend onsessionend sessionshutdown setup stop afteragent agentstop session.idle "
         "preverify agentbeforesettle postcascaderesponse stopfailure subagentstop teammateidle postcompact "
-        "postmodelswitch instructionsloaded cwdchanged filechanged directoryadded worktreeremove aftermodel "
-        "beforetoolselection todocreated todocompleted sessiondelete erroroccurred userprompttransformed "
-        "afteragentresponse afteragentthought workspaceopen postinvocation postcompaction pretooluseresult "
-        "pretaskexec posttaskexec postfilecreate postfilesave postfiledelete postsetupworktree ",
+        "postcompaction postmodelswitch instructionsloaded cwdchanged filechanged directoryadded "
+        "worktreeremove aftermodel beforetoolselection todocreated todocompleted sessiondelete erroroccurred "
+        "userprompttransformed afteragentresponse afteragentthought workspaceopen postinvocation "
+        "pretooluseresult pretaskexec posttaskexec postfilecreate postfilesave postfiledelete "
+        "postsetupworktree ",
 };
 
 /* The first row that fits counts. The reason is on stderr as well; the code applies if the form could be printed. */

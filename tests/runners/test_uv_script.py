@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from billhook.core import client_env
 from billhook.runners import process, warm
 
 UV = shutil.which("uv", path=f"{os.path.dirname(sys.executable)}:{os.environ.get('PATH', '')}")
@@ -79,8 +80,11 @@ def test_without_metadata_and_project_it_is_the_interpreter_of_the_folder(
     plain = asyncio.run(process.run(argv, stdin=b"", env=env, cwd=tmp_path, seconds=60))
     assert plain.code == 0, plain
     assert (b"/.venv/" in plain.stdout.split()[0]) == has_venv
-    assert warm.wait_until_ready(argv, env, tmp_path, 60) == ""
-    child = asyncio.run(warm.start(argv, stdin=b"", env=env, cwd=tmp_path))
+    if has_venv:
+        assert warm.reason(argv, env, str(tmp_path)) == "uv finds its interpreter at the first call"
+    with client_env.Serving(client_env.Caller(env, str(tmp_path))):
+        assert warm.wait_until_ready(argv, env, tmp_path, 60) == ""
+        child = asyncio.run(warm.start(argv, stdin=b"", env=env, cwd=tmp_path))
     assert isinstance(child, warm.WarmChild)
     ended = asyncio.run(child.wait(60))
     assert ended is not None

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
+from billhook.core import client_env
 from billhook.core.answers import Exit
 from billhook.runners import process
 from billhook.runners.process_tree import MARKER
@@ -103,6 +104,8 @@ def _environment_of_folder(uv: str, env: Mapping[str, str], cwd: str) -> tuple[s
     folders = upwards(cwd or os.getcwd())
     if any(os.path.exists(f"{folder}/pyproject.toml") for folder in folders):
         return "without inline metadata, `uv run` follows the project"
+    if client_env.served() is None and any(os.path.exists(f"{folder}/.venv") for folder in folders):
+        return "uv finds its interpreter at the first call"  # only an event may run what is in a folder
     variables = tuple(sorted(one for one in env.items() if one[0].startswith(_VARIABLES)))
     key = uv, cwd, variables, tuple(env)
     found = answer_of(key, functools.partial(_ask_in_folder, uv, folders, dict(env), cwd))

@@ -90,6 +90,7 @@ class Daemon:
         if self.telemetry.is_on:
             self.telemetry.tick(time.monotonic())
             self.served.observers.append(self.telemetry.observe)
+        self.link.tick(time.monotonic())
         http = "" if self.http is None else f", {self.http.url}"
         log.info("began: billhook %s, idle exit %g s%s", billhook.__version__, self.idle, http)
         ready()
@@ -297,6 +298,7 @@ class Daemon:
             http="" if self.http is None else self.http.url,
             log=str(self.folder / control.LOG),
             leaving=self.leaving,
+            only_page=self.http is not None and not self.options.http,
             warm=dict(warm.FAULTS),
             telemetry=self.telemetry.status,
             fleet=self.link.status,

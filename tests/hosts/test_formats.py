@@ -211,3 +211,17 @@ def test_one_list_of_hooks(home: Home) -> None:
     assert written["version"] == "v1" and len({one["name"] for one in written["hooks"]}) == len(written["hooks"])
     assert {one["trigger"] for one in written["hooks"]} == {AGENTS["kiro"].spellings[e] for e in AGENTS["kiro"].events}
     assert all(one["action"]["type"] == "command" and one["timeout"] == 60 for one in written["hooks"])
+
+
+def test_other_entries_of_one_list_stay_as_they_are(home: Home) -> None:
+    """Names, unknown keys, and actions that are no commands; also if the file was changed in the meantime."""
+    mine = [
+        {"name": "lint", "trigger": "PreToolUse", "action": {"type": "command", "command": "x", "cwd": "y"}, "z": 1},
+        {"trigger": "Stop", "action": {"type": "agent", "prompt": "go on"}},
+    ]
+    file = home.write(json.dumps({"version": "v1", "hooks": mine}), "kiro")
+    home.install("kiro")
+    assert [one for one in json.loads(file.read_text())["hooks"] if one in mine] == mine
+    file.write_text(file.read_text() + "\n")
+    home.uninstall("kiro")
+    assert json.loads(file.read_text()) == {"version": "v1", "hooks": mine}

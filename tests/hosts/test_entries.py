@@ -150,7 +150,7 @@ def test_without_billhook_a_project_refuses(shell: str) -> None:
             said = json.loads(ended.stdout) if ended.stdout else {}
             reason = ended.stderr or next(text for text in reversed(said.values()) if "billhook" in str(text))
             assert "uv tool install ." in reason
-            if host.name not in ("claude", "copilot", "cursor"):
+            if host.name not in ("claude", "cline", "copilot", "cursor"):
                 assert (ended.returncode, ended.stdout) == (2, "")
                 continue
             everybody = (host.name, event) == ("claude", "PreToolUse")
@@ -166,6 +166,8 @@ def test_without_billhook_a_project_refuses(shell: str) -> None:
                     ("copilot", "UserPromptSubmit"): {"decision": "block"},
                     ("cursor", "PreToolUse"): {"permission": "deny"},
                     ("cursor", "UserPromptSubmit"): {"continue": False},
+                    ("cline", "PreToolUse"): {"cancel": True},
+                    ("cline", "UserPromptSubmit"): {"cancel": True},
                 }[host.name, event]
             )
 
@@ -199,7 +201,7 @@ def test_a_program_that_is_gone() -> None:
     for host in AGENTS.values():
         ended = run(line(host, "PreToolUse", EntryOptions(scope="user", program=ODD)), "/usr/bin:/bin")
         assert f"billhook install {host.name}" in ended.stdout + ended.stderr
-        assert ended.returncode == (0 if host.name in ("copilot", "cursor") else 2)
+        assert ended.returncode == (0 if host.name in ("cline", "copilot", "cursor") else 2)
 
 
 def test_with_billhook(tmp_path: Path) -> None:
@@ -212,12 +214,13 @@ def test_with_billhook(tmp_path: Path) -> None:
     for host in AGENTS.values():
         options = EntryOptions(scope="user", program=str(program))
         argument = ["preToolUse"] if host.name == "copilot" else []
+        deadline = "28000" if host.name == "cline" else "58000"  # it waits for 30 seconds in an editor
         for scope, text, path in (
             ("user", line(host, "PreToolUse", options), "/usr/bin:/bin"),
             ("project", line(host, "PreToolUse", EntryOptions(scope="project")), f"{folder}:/usr/bin:/bin"),
         ):
             ended = run(text, path, stdin='{"a": 1}')
-            words = ["--as", host.name, "--deadline", "58000", "--from", scope, *argument]
+            words = ["--as", host.name, "--deadline", deadline, "--from", scope, *argument]
             assert (ended.returncode, ended.stdout, ended.stderr) == (7, "\n".join(words) + '\n{"a": 1}', "")
 
 

@@ -42,6 +42,8 @@ TABLE: Final = {
     "hermes": AgentRow((".hermes/config.yaml",)),
     "droid": AgentRow((".factory/settings.json",), (".factory/hooks.json",)),
     "pi": AgentRow((".pi/extensions/billhook.js", ".pi/agent/extensions/billhook.js")),
+    "cline": AgentRow((".clinerules/hooks/PreToolUse", "Documents/Cline/Hooks/PreToolUse")),
+    "crush": AgentRow(("crush.json", ".config/crush/crush.json"), (".crush.json",)),
     "vscode": AgentRow(speaks="claude", module="copilot"),
 }
 

@@ -46,9 +46,10 @@ def rows() -> Iterator[tuple[str, Refusal]]:
     agents = {name: agent.refusals for name, agent in AGENTS.items()}
     every = {"claude": agents.pop("claude"), **REFUSALS_OF_SEEDS, **agents, "": UNIVERSAL.refusals}
     found = [(name, one) for name, refusals in every.items() for one in refusals if "client" in one.by]
-    yield from (row for row in found if row[1].kinds == "subagent")
+    first = ("subagent", "unrefused")
+    yield from (row for row in found if row[1].kinds in first)
     yield "", Refusal("subagent unrefused", 0, None)
-    yield from (row for row in found if row[1].kinds != "subagent")
+    yield from (row for row in found if row[1].kinds not in first)
 
 
 def text_of(refusal: Refusal, reason: str) -> str:

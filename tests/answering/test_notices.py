@@ -142,7 +142,7 @@ def test_in_the_words_of_each_agent(theirs: Agent, host: str) -> None:
         shown = PENDING.encode() in heard.stdout or json.dumps(PENDING).encode()[1:-1] in heard.stdout
         row = _row(host, payload, sample.get("argument") or "")
         assert shown == row, (path.stem, heard)
-        assert shown or not heard.stdout, path.stem
+        assert shown or not heard.stdout or AGENTS[host].silence, path.stem
         shown_on += [path.stem] * shown
     assert bool(shown_on) == any(row.message for row in CAPABILITIES[host].values()), shown_on
 

@@ -11,7 +11,14 @@ from billhook.config import load_config
 from billhook.config.trust import approve_entry
 from billhook.serve.hook_server import detect_event
 
-SENT_BY = {"claude": "claude", "copilot-claude": "copilot", "codex": "codex", "gemini": "gemini", "qwen": "qwen"}
+SENT_BY = {
+    "claude": "claude",
+    "copilot-claude": "copilot",
+    "codex": "codex",
+    "gemini": "gemini",
+    "qwen": "qwen",
+    "devin": "devin",
+}
 REAL = [f"{path.parent.name}/{path.stem}" for agent in SENT_BY for path in sorted((GOLDEN / agent).glob("*.json"))]
 TOLD_BY_NOTHING = ("codex/SessionEnd",)
 """What Codex sends there is what Claude Code might send, too."""
@@ -101,6 +108,27 @@ def test_vs_code_is_understood(agent: Agent) -> None:
     heard = agent.ask({**VSCODE, "cwd": str(agent.project), **call}, "--as", "claude")
     assert reported(heard)["hookSpecificOutput"]["permissionDecision"] == "deny"
     assert agent.records()[0]["host"] == "vscode"
+
+
+def test_vs_code_reads_copilots_files_too(agent: Agent) -> None:
+    """A call that comes through both is judged once, and both answers are in the format that VS Code obeys."""
+    agent.hooks("hooks: {no: {events: PreToolUse, match: Bash, run: 'echo asked >> TRACE; echo no >&2; exit 2'}}")
+    call = {"tool_name": "run_in_terminal", "tool_input": {"command": "ls"}, "tool_use_id": "t"}
+    sent = {**VSCODE, "cwd": str(agent.project), **call}
+    for words in (("--as", "claude"), ("--as", "copilot", "preToolUse")):
+        inside = reported(agent.ask(sent, *words))["hookSpecificOutput"]
+        assert (inside["permissionDecision"], inside["permissionDecisionReason"]) == ("deny", "no")
+    assert (agent.asked, [record["host"] for record in agent.records()]) == (1, ["vscode"])
+
+
+def test_devin_reads_claude_codes_files_too(agent: Agent) -> None:
+    """The same for Devin, whose payload has no `cwd`, and whose tools have names of their own."""
+    agent.hooks("hooks: {no: {events: PreToolUse, match: Bash, run: 'echo asked >> TRACE; echo no >&2; exit 2'}}")
+    agent.variables = {"DEVIN_PROJECT_DIR": str(agent.project)}
+    sent = golden("devin/PreToolUse-exec")["stdin"]
+    for words in (("--as", "devin", "--from", "project"), ("--as", "claude", "--from", "user")):
+        assert reported(agent.ask(sent, *words)) == {"decision": "block", "reason": "no"}
+    assert (agent.asked, [record["host"] for record in agent.records()]) == (1, ["devin"])
 
 
 def test_vs_code_gets_a_rewritten_input_in_its_own_names(agent: Agent) -> None:

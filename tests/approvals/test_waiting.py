@@ -385,6 +385,7 @@ def test_programs_are_refused(home: Home, word: str) -> None:
         "billhook ui --json",
         'python3 -c \'import subprocess; subprocess.run(["billhook", "ui", "--json"])\'',
         "billhook approvals deny K7QF2M",
+        "billhook fleet approvals allow K7QF2M",
         "python3 -m billhook approvals allow K7QF2M",
         "script -qc 'billhook approvals allow K7QF2M' /dev/null",
         "uv run billhook approvals --json allow K7QF2M",

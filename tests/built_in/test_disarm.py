@@ -669,6 +669,11 @@ DOUBTED = {
     "trust-incomplete": ("billhook trust --all '", "deny"),
     "uninstall": ("billhook uninstall", "deny"),
     "daemon-stop": ("billhook daemon stop", "deny"),
+    "fleet-leave": ("billhook fleet leave --yes", "deny"),
+    "fleet-enrol": ("script -qc 'billhook fleet enrol nats://evil:4222 x.creds --managed --yes' /dev/null", "deny"),
+    "fleet-publish": ("billhook fleet publish hooks.yaml", "deny"),
+    "fleet-list": ("python -c \"import subprocess; subprocess.run(['billhook', 'fleet', 'leave'])\"", "deny"),
+    "fleet-module": ("python -c \"from billhook.fleet import enrolment as e; e.leave(e.Path('/r'))\"", "deny"),
 }  # fmt: skip
 
 
@@ -761,6 +766,7 @@ HARMLESS = [
     "billhook", "billhook list", "billhook check", "billhook check hooks.yaml", "billhook trust --list",
     "billhook trust --list --json", "billhook explain 'rm -rf /'", "billhook trust --help",
     "billhook fire PreToolUse --tool Bash", "BILLHOOK_HOME=/tmp/x billhook list", "billhook daemon status",
+    "billhook fleet status", "billhook fleet enrol --help",
     "billhook explain 'billhook trust'", "grep -rn 'billhook trust' docs", "echo billhook trust",
     "git commit -m 'billhook trust --all'", "pip install billhook", "uvx billhook check",
     "sort a.txt | uniq -c | sort -rn > counts", "dd if=/dev/zero of=build/z bs=1 count=1", "truncate -s 0 build/log",

@@ -300,7 +300,7 @@ next
        {
          "type": "command",
 -        "bash": "command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook is not installed here, so its hooks do not run. Install it: in a checkout of billhook: uv tool install .' >&2; exit 0; }; exec billhook-hook --as copilot --deadline 58000 --from project preToolUse",
-+        "bash": "command -v billhook-hook >/dev/null 2>&1 || { echo '{\\"permissionDecision\\": \\"deny\\", \\"permissionDecisionReason\\": \\"billhook guards this project, and is not installed here. Install it (in a checkout of billhook: uv tool install .), and try again.\\"}'; exit 0; }; exec billhook-hook --as copilot --deadline 58000 --from project preToolUse",
++        "bash": "command -v billhook-hook >/dev/null 2>&1 || { echo '{\\"permissionDecision\\": \\"deny\\", \\"permissionDecisionReason\\": \\"billhook guards this project, and is not installed here. Install it (in a checkout of billhook: uv tool install .), and try again.\\", \\"hookSpecificOutput\\": {\\"hookEventName\\": \\"PreToolUse\\", \\"permissionDecision\\": \\"deny\\", \\"permissionDecisionReason\\": \\"billhook guards this project, and is not installed here. Install it (in a checkout of billhook: uv tool install .), and try again.\\"}}'; exit 0; }; exec billhook-hook --as copilot --deadline 58000 --from project preToolUse",
          "timeoutSec": 60
        }
      ]
@@ -316,7 +316,7 @@ next
 """)
     assert steady(me, me.alone("uninstall", "copilot", "--project")) == snapshot("""\
 .github/hooks/billhook.json (removed), the entry for preToolUse:
-  {"type":"command","bash":"command -v billhook-hook >/dev/null 2>&1 || { echo '{\\"permissionDecision\\": \\"deny\\", \\"permissionDecisionReason\\": \\"billhook guards this project, and is not installed here. Install it (in a checkout of billhook: uv tool install .), and try again.\\"}'; exit 0; }; exec billhook-hook --as copilot --deadline 58000 --from project preToolUse","timeoutSec":60}
+  {"type":"command","bash":"command -v billhook-hook >/dev/null 2>&1 || { echo '{\\"permissionDecision\\": \\"deny\\", \\"permissionDecisionReason\\": \\"billhook guards this project, and is not installed here. Install it (in a checkout of billhook: uv tool install .), and try again.\\", \\"hookSpecificOutput\\": {\\"hookEventName\\": \\"PreToolUse\\", \\"permissionDecision\\": \\"deny\\", \\"permissionDecisionReason\\": \\"billhook guards this project, and is not installed here. Install it (in a checkout of billhook: uv tool install .), and try again.\\"}}'; exit 0; }; exec billhook-hook --as copilot --deadline 58000 --from project preToolUse","timeoutSec":60}
 
 Copilot: removed .github/hooks/billhook.json, which contained only billhook's entries
 -- exit 0
@@ -384,8 +384,8 @@ Cursor: removed billhook's entries from ~/.cursor/hooks.json; the file is byte f
     assert file.read_text() == text
 
 
-def test_all(me: Person) -> None:
-    """Every agent on this machine; the others are skipped, with the reason."""
+def found_here(me: Person) -> Path:
+    """Codex, Gemini CLI and Qwen Code; the file of the last one is broken."""
     (me.home / ".gemini").mkdir()
     (me.home / ".claude").mkdir()
     codex = me.bin / "codex"
@@ -393,21 +393,14 @@ def test_all(me: Person) -> None:
     codex.chmod(0o755)
     broken = me.settings(".qwen/settings.json")
     broken.write_text("{\n  oops\n}")
-    ended = me.install("all", "--json")
-    states = {data["agent"]: (data["state"], data.get("why", "")) for data in map(json.loads, ended.out.splitlines())}
-    assert states == snapshot(
-        {
-            "claude": ("skipped", "not found: no `claude` on PATH, none of its files in <here>/home/.claude"),
-            "codex": ("installed", ""),
-            "gemini": ("installed", ""),
-            "copilot": ("skipped", "not found: no `copilot` on PATH, no <here>/home/.copilot"),
-            "cursor": ("skipped", "not found: no `cursor-agent` on PATH, no <here>/home/.cursor"),
-            "opencode": ("skipped", "not found: no `opencode` on PATH, none of its files in <here>/home/.config"),
-            "hermes": ("skipped", "not found: no `hermes` on PATH, no <here>/home/.hermes"),
-            "droid": ("skipped", "not found: no `droid` on PATH, no <here>/home/.factory"),
-            "pi": ("skipped", "not found: no `pi` on PATH, no <here>/home/.pi/agent"),
-        }
-    )
+    return broken
+
+
+def test_all(me: Person) -> None:
+    """Every agent on this machine, or none: a file that can't be changed stops the whole installation."""
+    broken = found_here(me)
+    before = dict(tree(me.home))
+    ended = me.install("all")
     assert (ended.code, ended.err) == snapshot(
         (
             2,
@@ -415,11 +408,22 @@ def test_all(me: Person) -> None:
 error: <here>/home/.qwen/settings.json:2:3: `oops` is not in double quotes
 
 hint: write `"oops"`
+
+hint: nothing was written: fix that, or name the agents to install
 """,
         )
     )
-    assert broken.read_text() == "{\n  oops\n}"
+    assert dict(tree(me.home)) == before
+    broken.unlink()
+    broken.parent.rmdir()
+    ended = me.install("all", "--json")
+    states = {data["agent"]: (data["state"], data.get("why", "")) for data in map(json.loads, ended.out.splitlines())}
+    assert {name for name, (state, _) in states.items() if state == "installed"} == {"codex", "gemini"}
+    assert {state for state, _ in states.values()} == {"installed", "skipped"} and set(states) == set(AGENTS)
+    assert states["claude"][1] == "not found: no `claude` on PATH, none of its files in <here>/home/.claude"
+    assert states["copilot"][1] == "not found: no `copilot` on PATH, no <here>/home/.copilot"
     assert me.install("all", "--events", "Stop", "--dry-run").out.count("would update") == 2
+    broken.parent.mkdir()
     broken.write_text("{}")
     out = me.alone("uninstall", "all")
     assert (out.code, [line for line in out.out.splitlines() if ": " in line and line[0].isupper()]) == snapshot(
@@ -434,26 +438,41 @@ hint: write `"oops"`
                 "Cursor: not installed in ~/.cursor/hooks.json; nothing was changed",
                 "OpenCode: not installed in ~/.config/opencode/plugins/billhook.js; nothing was changed",
                 "Hermes: not installed in ~/.hermes/config.yaml; nothing was changed",
+                "Antigravity: not installed in ~/.gemini/config/hooks.json; nothing was changed",
+                "Devin: not installed in ~/.config/devin/config.json; nothing was changed",
                 "Factory Droid: not installed in ~/.factory/settings.json; nothing was changed",
+                "Goose: not installed in ~/.agents/plugins/billhook/hooks/hooks.json; nothing was changed",
+                "Kiro: not installed in ~/.kiro/hooks/billhook.json; nothing was changed",
+                "Windsurf: not installed in ~/.codeium/windsurf/hooks.json; nothing was changed",
             ],
         )
     )
+
+
+def test_all_asks_once(me: Person) -> None:
+    """In a terminal: after all changes were shown. With no, nothing is written; `--yes` asks nothing."""
+    found_here(me).unlink()
+    words, question = ("install", "all", "--program", str(me.bin)), "? [y/N] "
+    declined = me.typing(*words, answers=[(question, "n\n")]).out
+    assert declined.count(f"Change the settings of Codex, Gemini CLI, Qwen Code{question}") == 1
+    assert declined.index("the entry for BeforeTool") < declined.index("Change the settings")
+    assert "nothing was written" in declined and not (me.home / ".codex").exists()
+    agreed = me.typing(*words, answers=[(question, "y\n")]).out
+    assert "Codex: installed in" in agreed and "Qwen Code: installed in" in agreed
+    unasked = me.typing(*words, "--events", "Stop", "--yes", answers=[]).out
+    assert question not in unasked and "Codex: updated" in unasked
 
 
 def test_all_without_agents(me: Person) -> None:
     """No agent was found: exit code 1."""
     ended = me.install("all")
     assert ended.screen == snapshot("""\
-Claude Code: skipped, not found: no `claude` on PATH, no ~/.claude
-Codex: skipped, not found: no `codex` on PATH, no ~/.codex
-Gemini CLI: skipped, not found: no `gemini` on PATH, no ~/.gemini
-Qwen Code: skipped, not found: no `qwen` on PATH, no ~/.qwen
-Copilot: skipped, not found: no `copilot` on PATH, no ~/.copilot
-Cursor: skipped, not found: no `cursor-agent` on PATH, no ~/.cursor
-OpenCode: skipped, not found: no `opencode` on PATH, none of its files in ~/.config
-Hermes: skipped, not found: no `hermes` on PATH, no ~/.hermes
-Factory Droid: skipped, not found: no `droid` on PATH, no ~/.factory
-pi: skipped, not found: no `pi` on PATH, no ~/.pi/agent
+skipped, not found here: Claude Code, Codex, Gemini CLI, Qwen Code, Copilot,
+Cursor, OpenCode, Hermes, Antigravity, Devin, Factory Droid, Goose, Kiro, pi,
+Windsurf
+-- stderr
+
+hint: install one by its name: `billhook install claude`
 -- exit 1
 """)
 

@@ -112,8 +112,9 @@ Options:
   --dialect NAME               The protocol of --run hooks: their input, and
                                the meaning of their exit codes. One of claude,
                                spec, claw, claw-text, lesson, codex, gemini,
-                               qwen, copilot, cursor, opencode, hermes, droid,
-                               pi, universal.  [default: claude]
+                               qwen, copilot, cursor, opencode, hermes,
+                               antigravity, devin, droid, goose, kiro, pi,
+                               windsurf, universal.  [default: claude]
   --match M                    Run --run hooks only for tools (or sources,
                                triggers ...) that match.
   --timeout S                  The timeout of each --run hook, in seconds.

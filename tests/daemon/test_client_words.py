@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from billhook.agents import EVENT_NAMES, NARROWER, canonical_event, dialect
+from billhook.agents import AGENTS, EVENT_NAMES, NARROWER, canonical_event, dialect
 from billhook.agents.base import CAPABILITIES
 from billhook.core.answers import Exit, Status
 from billhook.core.events import EVENTS, Block, parse
@@ -116,6 +116,12 @@ WORDS: dict[tuple[str, str], Ending] = {
     ("copilot", "userPromptSubmitted"): (0, BLOCK, "WHY\n"),
     ("copilot", "agentStop"): GO,
     ("copilot", ""): (2, f"{{{TOOL}}}\n", "WHY\n"),
+    ("antigravity", "PreToolUse"): (0, '{"decision":"deny","reason":"WHY"}\n', "WHY\n"),
+    ("antigravity", "PreInvocation"): (0, "{}\n", "WHY\n"),
+    ("antigravity", "Stop"): (0, "{}\n", "WHY\n"),
+    ("devin", "PermissionRequest"): (0, BLOCK, "WHY\n"),
+    ("windsurf", "pre_write_code"): (2, "", "WHY\n"),
+    ("windsurf", "post_write_code"): GO,
     ("cursor", "beforeShellExecution"): (0, f"{{{CURSOR}}}\n", "WHY\n"),
     ("cursor", "beforeSubmitPrompt"): (0, '{"continue":false,"user_message":"WHY"}\n', "WHY\n"),
     ("cursor", "subagentStart"): (0, f"{{{CURSOR}}}\n", "WHY\n"),
@@ -165,6 +171,10 @@ def test_words_as_the_agent_reads_them(client: Client, name: str) -> None:
         )
         assert (event, reported.status, reported.answer.objects) == (event, Status.OK, denies)
         assert "does not obey" not in reported.error, event
+        silent = AGENTS[name].neutral(event) if name in AGENTS else None
+        if not denies and silent is not None:  # such an agent takes no answer at all for a refusal
+            assert (out, err) == (json.dumps(silent) + "\n", "WHY\n")
+            continue
         assert (PASSES in err) != denies
         if denies:
             assert "WHY" in reported.answer.reason + reported.answer.stop_reason, event

@@ -351,4 +351,4 @@ def test_hooks_end_with_their_caller(home: Home) -> None:
     with home.call():
         (pid,) = numbers_in(file)
     eventually(lambda: not is_alive(pid), 10)
-    eventually(lambda: not children_of(daemon.pid), 10)
+    eventually(lambda: pid not in children_of(daemon.pid), 10)

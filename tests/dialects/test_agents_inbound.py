@@ -46,6 +46,13 @@ def test_there_are_recordings_of_every_agent() -> None:
     assert {file.parent.name for file in FILES} == {*AGENTS, "copilot-claude"}
 
 
+@pytest.mark.parametrize("name", AGENTS)
+def test_there_is_a_payload_of_every_event(name: str) -> None:
+    """Recorded, or as its documentation shows it."""
+    there = {json.loads(file.read_text("utf-8"))["argument"] for file in FILES if file.parent.name == name}
+    assert {*AGENTS[name].spellings.values(), *AGENTS[name].only_its} <= there
+
+
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.stem}")
 def test_a_recorded_payload_is_a_canonical_event(file: Path) -> None:
     """The event has our name, the session and the folder; the tool has our name and our words for its input."""
@@ -56,18 +63,18 @@ def test_a_recorded_payload_is_a_canonical_event(file: Path) -> None:
     assert event.hook_event_name in (meant or argument, "PostToolUseFailure")
     assert isinstance(event, OtherEvent) == (meant == "")
     assert event.session_id == "00000000-0000-4000-8000-000000000001"
-    assert event.cwd == "/home/user/project"
+    assert event.cwd == "/home/user/project" or (host(file) == "windsurf" and "cwd" not in sent["tool_info"])
     tool = getattr(event, "tool_name", None)
     if tool is None:
         return
     assert tool in INPUTS or tool.startswith("mcp__")
     assert event.hook_event_name == "PermissionRequest" or INPUTS.get(tool, set()) <= set(event.tool_input)  # type: ignore[attr-defined]
     if "tool_use_id" in EVENTS[event.hook_event_name].__struct_fields__:
-        apart = sent.get("extra", {}).get("tool_call_id") or sent.get("tool_call", {}).get("id")
-        given = sent.get("tool_use_id", apart)
+        apart = sent.get("tool_call_id") or sent.get("extra", {}).get("tool_call_id")
+        given = sent.get("tool_use_id") or apart or sent.get("tool_call", {}).get("id")
         assert event.tool_use_id == given or event.tool_use_id.startswith("made_")  # type: ignore[attr-defined]
     kept = {key for key in sent if key.islower() and key not in ("tool_name", "tool_input", "hook_event_name")}
-    assert kept - set(getattr(dialect(host(file)), "names", {})) <= set(event.payload)
+    assert kept - set(getattr(dialect(host(file)), "names", {})) - {"tool_info"} <= set(event.payload)
 
 
 PAIRS = [

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import re
 import subprocess
 import sys
@@ -19,10 +20,10 @@ from cli.place import Place
 
 ROOT = Path(billhook.__file__).parent
 OTHERS = [name for name in TABLE if name != "claude"]
-WORDS = [name for name in ("amp", "cline", "crush", "cursor", "pi") if name in TABLE]
+WORDS = [name for name in ("amp", "cline", "crush", "cursor", "goose", "pi", "windsurf") if name in TABLE]
 PLAIN = [word for name in OTHERS if name not in WORDS for word in (name, EVERY_AGENT[name].title)]
-VALUES = [rf"\b{name}['\"]|['\"]{name}\b|\b{name.capitalize()}\b" for name in WORDS]
-NAMED = re.compile("|".join([rf"(?<![A-Za-z])(?i:{'|'.join(PLAIN)})", "CURSOR", *VALUES]))
+VALUES = [rf"['\"]{name}['\"]|\b{name.capitalize()}\b" for name in WORDS]
+NAMED = re.compile("|".join([rf"(?<![A-Za-z])(?i:{'|'.join(PLAIN)})", r"\bCURSOR", *VALUES]))
 """In any case, names and titles alike; those that are also ordinary words count as a value or a title only."""
 CLAUDE = {
     "the reference dialect, which is the default": r"dialect|\"spec\"|\"claw\"|\bsaid\b|meanings|\bname=|_answered",
@@ -74,18 +75,16 @@ def test_the_table_agrees_with_the_records(agent: Agent) -> None:
         return
     assert agent.name == agent.meanings.name and MEANINGS[agent.name] is agent.meanings
     assert agent.name in DIALECTS and (agent.name == "claude" or NAMINGS[agent.name] is agent.tools)
-    if type(agent.format) is not SettingsFormat:
-        assert row.files == tuple(filter(None, (agent.project_file, agent.user_file))) and row.folders == ()
-        assert not any(
-            reader_of(f"/somewhere/{file.rpartition('/')[0]}", file.rpartition("/")[2]) for file in row.files
-        )
+    names = tuple(dict.fromkeys(filter(None, (agent.project_file, agent.user_file))))
+    if type(agent.format) is not SettingsFormat or agent.named_groups:
+        assert names in (row.files, row.beside) and row.folders == ()
+        assert not any(reader_of(f"/somewhere/{os.path.dirname(file)}", os.path.basename(file)) for file in names)
         return
-    if agent.own_file:
-        names = (agent.project_file, agent.user_file)
-        assert row.files == () and row.folders == tuple(name.rpartition("/")[0] for name in names)
+    if agent.own_file and not row.files:
+        assert row.folders == tuple(map(os.path.dirname, names))
     else:
-        assert row.files[0] == agent.project_file == agent.user_file and row.folders == ()
-    for file in (agent.project_file, agent.user_file):
+        assert row.files[: len(names)] == names and row.folders == ()
+    for file in names:
         folder, _, name = file.rpartition("/")
         assert reader_of(f"/somewhere/{folder}", name) == agent.name
         assert reader_of(f"/somewhere/{folder}", f"{name}.bak") == ""
@@ -107,11 +106,10 @@ def test_a_hook_imports_no_other_agent(name: str, tmp_path: Path) -> None:
     agent = AGENTS[name]
     event = {"session_id": "s", "hook_event_name": agent.event_names["PreToolUse"], "tool_use_id": "t"}
     event |= {"tool_name": next((own for own, ours in agent.tools.items() if ours == "Bash"), "Bash")}
-    own = agent.event_names["UserPromptSubmit"] if agent.event_argument else ""
-    words = [own] if own else []
-    reported = (
-        {"sessionId": "s", "timestamp": 1, "prompt": "hello"} if own else {**event, "tool_input": {"command": "ls"}}
-    )
+    words = [agent.event_names["PreToolUse"]] if agent.event_argument else []
+    reported: dict[str, object] = {**event, "tool_input": {"command": "ls"}}
+    if name == "copilot":
+        words, reported = ["userPromptSubmitted"], {"sessionId": "s", "timestamp": 1, "prompt": "hello"}
     ended = subprocess.run(
         [sys.executable, "-c", PROBE.format(name=name, words=words)],
         input=json.dumps({**reported, "cwd": str(place.project)}).encode(),

@@ -1,6 +1,7 @@
 """One NATS server for all tests of the fleet; each test has an organisation's hosts of its own."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,12 @@ import pytest
 
 from billhook.fleet import server
 from billhook.fleet.cluster import DevCluster
-from billhook.fleet.connection import connect, publish
+from billhook.fleet.connection import FleetError, connect, publish
 from billhook.fleet.enrolment import Enrolment, enrol, read_credentials
 from billhook.fleet.server import FleetFolder
 from billhook.fleet.signing import PolicyDocument, signed
 
-RULES = "hooks:\n  no-push:\n    events: PreToolUse\n    match: Bash(git push *)\n    deny: pull requests only\n"
+RULES = "hooks:\n  no-push:\n    events: PreToolUse\n    if: Bash(git push *)\n    deny: pull requests only\n"
 
 
 class Fleet:
@@ -40,7 +41,22 @@ class Fleet:
         fields = {each: getattr(given, each) for each in given.__struct_fields__}
         member = Enrolment(**fields, url=self.cluster.url, **settings)
         enrol(root, member)
+        self.wait_for(name)
         return member
+
+    def wait_for(self, name: str) -> None:
+        """Until the servers know a new member: they read their configuration again, and end connections meanwhile."""
+        known = 0
+        for _ in range(200):
+            try:
+                self.run(lambda client: client.flush(), name)
+                known += 1
+            except FleetError:
+                known = 0
+            if known == 2:
+                return
+            time.sleep(0.02)
+        raise AssertionError(f"the server does not know {name}")
 
     def run(self, work: Callable[[Any], Awaitable[Any]], name: str = "admin") -> Any:
         """Do some work over a connection of a member."""

@@ -1,6 +1,7 @@
 """Install and uninstall restore a file, and keep other changes that were made in between."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from billhook.agents.base import Agent, Scope, SettingsFormat
 from billhook.cli.install.entries import EntryOptions, is_written, ours, wanted, with_entries, without
 from billhook.config.edit_json import decoded, measured
 from billhook.config.nodes import read_text
+from billhook.core.errors import BillhookError
 from hosts.installed import Home
 from hosts.shapes import SHAPES
 
@@ -50,19 +52,68 @@ def test_there_and_back(home: Home, shape: str) -> None:
     assert home.uninstall().state == "absent"
 
 
-@pytest.mark.parametrize(
-    "host", ["cursor", *(pytest.param(name, marks=pytest.mark.slow) for name in ("codex", "gemini", "qwen", "copilot"))]
-)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_there_and_back_in_others(home: Home, shape: str, host: str) -> None:
-    """The same for the files of every other agent."""
-    data = SHAPES[shape].encode()
-    file = home.write(data, host)
-    assert home.install(host, events=["PreToolUse", "Stop"]).state == "installed"
-    _nothing_lost(data, file.read_bytes())
-    assert home.install(host, events=["PreToolUse", "Stop"]).state == "already"
-    assert home.uninstall(host).state == "removed"
-    assert file.read_bytes() == data
+FORMS: dict[str, Callable[[str], str]] = {
+    "CRLF": lambda text: text.replace("\n", "\r\n"),
+    "tabs": lambda text: text.replace("  ", "\t"),
+    "no final newline": lambda text: text.rstrip("\n"),
+    "comments": lambda text: text.replace("{", "{ // mine", 1),
+    "a byte order mark": lambda text: "\ufeff" + text,
+    "minified": lambda text: json.dumps(json.loads(text), separators=(",", ":")),
+    "unknown keys": lambda text: text.replace("{", '{\n  "x-unknown": {"a": [1.0, null]},', 1),
+}
+MINE = {"command": "./mine.sh", "type": "command"}
+
+
+def settings_of(host: Agent) -> str:
+    """A file of a user, with a hook and a setting."""
+    own = host.event_names["Stop"]
+    item = {"hooks": [MINE]} if host.grouped(own) else MINE
+    said = json.dumps({"setting": "é", host.hooks_key: {own: [item]}}, indent=2, ensure_ascii=False) + "\n"
+    return host.format.write(said, "")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("host", AGENTS.values(), ids=lambda host: host.name)
+def test_there_and_back_in_every_agent(home: Home, host: Agent, form: str) -> None:
+    """What a user has in an agent's file is byte for byte the same after uninstalling. A file that can't be edited is
+    refused, and stays as it is: a plugin of another author, and YAML or JSON in a form that its agent can't read."""
+    scope: Scope = "project" if host.project_file else "user"
+    name = host.file(scope, "")
+    if name.endswith(".json"):
+        text = FORMS[form](settings_of(host))
+    else:
+        text = YAML_FORMS[form] if name.endswith(".yaml") else f"export const Mine = 1 // {form}\n"
+    file = home.write(text, host.name, scope)
+    try:
+        assert home.install(host.name, scope).state == "installed"
+    except BillhookError:
+        assert type(host.format) is not SettingsFormat and file.read_bytes() == text.encode()
+        assert form == "comments" or not name.endswith((".json", ".yaml"))
+        return
+    _ours_are_there(host, file, text)
+    assert home.install(host.name, scope).state == "already"
+    assert home.uninstall(host.name, scope).state == "removed"
+    assert file.read_bytes() == text.encode()
+
+
+YAML = "model: x\nhooks:\n  pre_verify:\n    - command: ./mine.sh\ndisplay: true\n"
+YAML_FORMS = {
+    "CRLF": YAML.replace("\n", "\r\n"),
+    "tabs": YAML.replace("x\n", "x # \tmine\n"),
+    "no final newline": YAML.rstrip("\n"),
+    "comments": YAML.replace("hooks:", "# mine\nhooks:"),
+    "a byte order mark": "\ufeff" + YAML,
+    "minified": "model: x\nhooks: {pre_verify: [{command: ./mine.sh}]}\n",
+    "unknown keys": YAML + "x-unknown: [1.0, null]\n",
+}
+
+
+def _ours_are_there(host: Agent, file: Path, before: str) -> None:
+    """billhook's entries, beside what was there."""
+    settings = decoded(host.format.read(file.read_bytes().decode()).encode(), str(file))
+    document = measured(settings)
+    assert len(ours(document, host)) == len(host.events)
+    assert "./mine.sh" not in before or "./mine.sh" in settings
 
 
 def _nothing_lost(before: bytes, after: bytes) -> None:
@@ -103,7 +154,7 @@ def test_no_file(home: Home) -> None:
         scope: Scope = "project" if about.project_file else "user"
         home.install(host, scope)
         made = home.file(host, scope)
-        assert set(plain(about.format.read(made.read_text()).encode())) == {"hooks", *about.head}
+        assert set(plain(about.format.read(made.read_text()).encode())) == {about.hooks_key, *about.head}
         if host == "codex":
             (made.parent / "mine").touch()
         home.uninstall(host, scope)

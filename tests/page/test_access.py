@@ -1,5 +1,6 @@
 """Who can see the page, and who can answer: codes, cookies, origins, hosts, and signed links."""
 
+import re
 import socket
 import stat
 import time
@@ -12,6 +13,7 @@ from approvals.asking import QUEUED, decision, push, question, reason, waiting
 from billhook.approvals import links
 from billhook.approvals.links import LinkOwner
 from billhook.approvals.queue import Questions
+from billhook.serve import ui
 from cli.place import Place
 from daemon.http_serving import heard
 from daemon.running import Home, home_in
@@ -128,7 +130,7 @@ def test_page_opens_from_anywhere(place: tuple[Home, Visitor]) -> None:
 def test_policy_of_every_response(place: tuple[Home, Visitor]) -> None:
     """Scripts and styles come from files of the page only, and no other page may embed it."""
     guest = place[1]
-    for path in ("/ui/", "/ui/app.css", "/ui/dom.js", "/ui/api/now", "/approve/x"):
+    for path in ("/ui/", "/ui/app.css", "/ui/parts.js", "/ui/api/now", "/approve/x"):
         headers = guest.http.get(path).headers
         assert "default-src 'none'; script-src 'self'" in headers["content-security-policy"]
         assert "unsafe" not in headers["content-security-policy"]
@@ -225,3 +227,22 @@ def test_ui_in_an_agent(tmp_path: Path) -> None:
         refused = home.billhook("ui", "--json", env=home.env(CLAUDECODE="1"))
         assert refused.returncode == 2 and "refused here" in refused.stderr
         assert home.status() is None
+
+
+def test_the_page_is_small() -> None:
+    """At most 1,500 lines of Python, HTML, CSS and scripts, without the library."""
+    package = Path(ui.__file__).parent
+    files = [*package.glob("*.py"), *package.glob("static/*.*"), package.parents[1] / "cli" / "ui.py"]
+    own = [file for file in files if file.suffix in (".py", ".html", ".css", ".js") and file.name != "preact.js"]
+    assert sum(len(file.read_text().splitlines()) for file in own) <= 1500
+
+
+def test_no_html_from_text() -> None:
+    """No script makes HTML of a string: the library makes text nodes of texts."""
+    for file in (Path(ui.__file__).parent / "static").glob("*.js"):
+        if file.name != "preact.js":
+            text = file.read_text()
+            assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new Function", text), (
+                file
+            )
+            assert "dangerouslySet" not in text and not re.search(r"href=(?!\"#|\$\{(?:address\(|link\}))", text), file

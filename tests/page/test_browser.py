@@ -364,15 +364,30 @@ def test_accessible(chromium: Any, home: Home, scheme: str, size: dict[str, int]
         caller.answered()
 
 
-def test_theme(page: Page) -> None:
-    """The button switches between dark and light, and the choice stays."""
-    colour = "getComputedStyle(document.body).backgroundColor"
-    before = page.evaluate(colour)
-    page.click("#theme")
-    assert page.evaluate(colour) != before
-    page.reload()
-    page.wait_for_selector(".state.live")
-    assert page.evaluate(colour) != before
+def test_dark_and_light(chromium: Any, home: Home) -> None:
+    """The page is like the system."""
+    colours = []
+    for scheme in ("light", "dark"):
+        with opened(chromium, home, scheme=scheme) as page:
+            colours.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    assert colours == ["rgb(247, 248, 248)", "rgb(19, 22, 26)"]
+
+
+def test_many_tabs(chromium: Any, home: Home) -> None:
+    """Tabs share one connection: an eighth tab is as live as the first, also after the first is closed."""
+    with opened(chromium, home) as first:
+        tabs = []
+        for _ in range(7):
+            tabs.append(first.context.new_page())
+            tabs[-1].goto(first.url)
+            tabs[-1].wait_for_selector(".state.live")
+        home.ask(home.event(session_id="tabs", tool_input={"command": "echo seen-by-all"}))
+        for tab in (first, *tabs):
+            tab.wait_for_selector(".session >> text=echo seen-by-all")
+        first.close()
+        home.ask(home.event(session_id="tabs", tool_input={"command": "echo seen-by-the-others"}))
+        for tab in tabs:
+            tab.wait_for_selector(".session >> text=echo seen-by-the-others")
 
 
 # -- 100,000 events

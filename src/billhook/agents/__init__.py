@@ -40,8 +40,13 @@ TABLE: Final = {
     "cursor": AgentRow((".cursor/hooks.json",)),
     "opencode": AgentRow((".opencode/plugins/billhook.js", ".config/opencode/plugins/billhook.js")),
     "hermes": AgentRow((".hermes/config.yaml",)),
+    "antigravity": AgentRow(beside=(".agents/hooks.json", ".gemini/config/hooks.json")),
+    "devin": AgentRow((".devin/config.json", ".config/devin/config.json"), (".devin/hooks.v1.json",)),
     "droid": AgentRow((".factory/settings.json",), (".factory/hooks.json",)),
+    "goose": AgentRow((".agents/plugins/billhook/hooks/hooks.json",)),
+    "kiro": AgentRow(beside=(".kiro/hooks/billhook.json",)),
     "pi": AgentRow((".pi/extensions/billhook.js", ".pi/agent/extensions/billhook.js")),
+    "windsurf": AgentRow((".windsurf/hooks.json", ".codeium/windsurf/hooks.json")),
     "cline": AgentRow((".clinerules/hooks/PreToolUse", "Documents/Cline/Hooks/PreToolUse")),
     "crush": AgentRow(("crush.json", ".config/crush/crush.json"), (".crush.json",)),
     "vscode": AgentRow(speaks="claude", module="copilot"),
@@ -96,10 +101,9 @@ def dialect_of(host: str) -> str:
 
 def reader_of(folder: str, name: str) -> str:
     """The agent that reads a file, by its folder and name; empty for any other file."""
-    above, _, inner = folder.rpartition("/")
     for agent_name, row in TABLE.items():
-        in_folder = f"{above.rpartition('/')[2]}/{inner}" in row.folders
-        if name.endswith(".json") and (in_folder or f"{inner}/{name}" in row.files):
+        ours = any(folder.endswith(f"/{one}") for one in row.folders)
+        if name.endswith(".json") and (ours or any(f"{folder}/{name}".endswith(f"/{one}") for one in row.files)):
             return agent_name
     return ""
 
@@ -180,6 +184,8 @@ def own_name(dialect: str, event: str) -> str:
 
 # The agent that calls a hook which was installed for Claude Code.
 
+SHARED: Final = {row.module: name for name, row in TABLE.items() if row.speaks}
+"""By agent: another one that also reads its settings, and sends and obeys the format of `speaks`."""
 OTHERS: Final = frozenset(TABLE) - {"claude"}
 """The agents that may send the same call twice, and that don't support every answer on every event."""
 _FOREIGN: Final = frozenset(
@@ -187,7 +193,8 @@ _FOREIGN: Final = frozenset(
 )
 """Fields that Claude Code does not send."""
 DOUBTFUL: Final = _FOREIGN | {"model"}
-"""With `--as claude`, a known event without any of these fields is from Claude Code, without further checks."""
+"""With `--as claude`, a known event with `cwd` and without any of these fields is from Claude Code, without further
+checks."""
 
 
 def who_calls(said: str, payload: Mapping[str, Any], environ: Mapping[str, str]) -> str:
@@ -199,7 +206,7 @@ def who_calls(said: str, payload: Mapping[str, Any], environ: Mapping[str, str])
 
 
 def _may_be_foreign(payload: Mapping[str, Any]) -> bool:
-    if not _FOREIGN.isdisjoint(payload) or payload.get("hook_event_name") not in EVENTS:
+    if not _FOREIGN.isdisjoint(payload) or "cwd" not in payload or payload.get("hook_event_name") not in EVENTS:
         return True
     return "model" in payload and "/.claude/" not in str(payload.get("transcript_path"))
 

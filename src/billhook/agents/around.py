@@ -23,7 +23,9 @@ MARKS: Mapping[str, str] = {
 }
 """Environment variables that agents set for the commands they run."""
 
-PROGRAMS: Mapping[str, str] = {agent.program: agent.program_title or agent.title for agent in AGENTS.values()}
+PROGRAMS: Mapping[str, str] = {
+    agent.program: agent.program_title or agent.title for agent in AGENTS.values() if not agent.is_editor
+}
 PACKAGES: Mapping[tuple[str, str], str] = {
     one: agent.program_title or agent.title for agent in AGENTS.values() for one in agent.packages
 }

@@ -78,14 +78,14 @@ def quiet(rows: Mapping[str, Capabilities]) -> Mapping[str, Capabilities]:
 
 def rounded(held: str, /, **rows: str) -> dict[str, Capabilities]:
     """The rows of an agent whose answers `downgrade` adapts: by event, the fields that are true. `held`: the events
-    that deliver context which other events can't carry."""
+    that deliver context which other events can't carry; empty: none can."""
     return {event: rounded_row(can, held, event) for event, can in rows.items()}
 
 
 def rounded_row(can: str, held: str, event: str = "PreToolUse", **instead: str) -> Capabilities:
     """One row. `instead`: exceptions from the result of `downgrade`."""
     one = row(can)
-    clauses = {"deny": _late_denial(one), "context": "" if event == "SessionEnd" else f"held until {held}"}
+    clauses = {"deny": _late_denial(one), "context": f"held until {held}" if held and event != "SessionEnd" else ""}
     if one.deny:
         clauses |= {"ask": DENIES, "stop": DENIES}
     elif one.keep_going or one.context:
@@ -135,6 +135,9 @@ REFUSAL_KINDS: Final = {
     "SubagentStart": "subagent",
 }
 """By event: its kind in a row of refusals."""
+
+
+OLD_AND_NEW: Final = {"old_str": "old_string", "new_str": "new_string"}
 
 
 class Refusal(NamedTuple):
@@ -362,7 +365,9 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """What it accepts in a rewritten input of tools that write files or run commands; another rewrite becomes a deny.
     Empty: it accepts everything."""
     refusals: tuple[Refusal, ...] = REFUSALS
-    parts: bool = False  # whether a hook may be written for one of its narrower events
+    parts: bool = False
+    """Whether it sends narrower events beside the whole one, and a hook may be written for one of them. If not, they
+    are parts of the whole event, and `install` writes all of them."""
 
     # -- detection
 
@@ -374,6 +379,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """For an agent that uses another agent's dialect with different names: a payload with the names of that dialect."""
     input_for: Callable[[Payload, Payload], dict[str, Any]] | None = None
     """The reverse: a rewritten input with the names of the original input."""
+    escapes: str = ""  # a sentence about calls for which it runs no hooks
     reads_claude: tuple[Scope, ...] = ()  # the settings of Claude Code that it also reads
     marks: Mapping[str, str] = _NONE  # Variables that it sets for its children, and its name then; empty: its title.
     packages: tuple[tuple[str, str], ...] = ()  # the npm package of its program: scope, and name
@@ -383,6 +389,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
     program: str = ""  # the executable on PATH
     without_program: bool = False  # whether it can be used without that program
+    is_editor: bool = False  # whether that program is an editor: what runs in its terminal may be the user's
     project_file: str = ""  # the file with the entries of a project, relative to the project
     user_file: str = ""  # the file with those of the user, relative to the home folder
     folder: str = ""  # its own folder below the home folder; empty: the first part of `user_file`
@@ -411,10 +418,13 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     # -- its entries
 
     shape: Shape = "nested"  # `nested`: event, groups with a matcher, handlers in `hooks`. `flat`: event, handlers.
-    head: Mapping[str, int] = _NONE  # keys that a new file needs beside `hooks`
+    ungrouped: frozenset[str] = frozenset()  # events without groups in a nested file, by its own names
+    hooks_key: str = "hooks"  # the key of its file below which the events are
+    named_groups: bool = False  # whether every key of its file has events below it: `hooks_key` is that of billhook
+    head: Mapping[str, int | str] = _NONE  # keys that a new file needs beside `hooks`
     command_key: str = "command"
     typed: bool = True  # whether an entry has `"type": "command"`
-    timeout_key: str = "timeout"
+    timeout_key: str = "timeout"  # empty: its entries have no timeout
     longest: Mapping[str, float] = _NONE
     """The agent's maximum timeout of some events, in seconds, even if an entry has a longer one."""
     ending: tuple[float, int] = (5, 4500)
@@ -427,6 +437,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     http: bool = False  # whether a hook may be an HTTP request
     no_http: frozenset[str] = frozenset()  # events that don't support HTTP hooks
     why_no_http: str = "it has no HTTP hooks"
+    silence: Mapping[str, Mapping[str, Any]] = _NONE
+    """The answer without an opinion, by billhook's name of an event; "": of any other. Empty: it prints nothing."""
     event_argument: bool = False  # whether the entry must contain the event's name, because the payload doesn't
     system_message: bool = False  # whether it shows a `systemMessage` to the user
     parallel: bool = False  # whether it starts the hooks of one event at the same time, as far as that is known
@@ -457,7 +469,16 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         """Billhook's names of the events that `install` writes by default, each of the agent's names once."""
         usual = [name for name in _USUAL.split() if name in self.event_names]
         own = {self.event_names[name]: name for name in reversed(usual)}
-        return tuple(name for name in usual if name in own.values() and name not in self.not_usual)
+        wide = [name for name in usual if name in own.values() and name not in self.not_usual]
+        return (*wide, *(() if self.parts else self.narrower))
+
+    def grouped(self, own: str) -> bool:
+        """Whether the handlers of an event, by its own name, are in groups."""
+        return self.shape == "nested" and own not in self.ungrouped
+
+    def neutral(self, event: str) -> Mapping[str, Any] | None:
+        """The answer without an opinion on an event, by billhook's name; None: nothing is printed."""
+        return self.silence.get(event, self.silence.get(""))
 
     def refusal(self, by: str, event: str = "") -> Refusal:
         """The refusal of an event by a sender; `event` is billhook's name, empty for an unknown kind."""

@@ -245,7 +245,7 @@ class AgentDialect:
 
     def write_exit(self, event: Event, answer: Answer) -> child.ExitResult:
         if answer == NOTHING:
-            return _SILENT
+            return child.ExitResult(self.silent(event), ())
         if answer.objection:  # sent to the model like other context
             answer = replace(answer, objection="")
         refused = "" if answer.updated_input is None else self.refused(event, answer.updated_input)
@@ -258,10 +258,16 @@ class AgentDialect:
     def encode(self, event: Event, answer: Answer) -> Exit:
         """An answer that fits the agent, as the exit of a process."""
         if event.hook_event_name in self.event_names:
-            return child.exits(0, _line(self.say(event, answer)))
+            said = self.say(event, answer)
+            return child.exits(0, _line(said)) if said else self.silent(event)
         if answer.decision is not Decision.DENY:
-            return child.exits(0)
+            return self.silent(event)
         return child.exits(2, _line(self.deny_unknown(answer)), answer.reason)
+
+    def silent(self, event: Event) -> Exit:
+        """The answer without an opinion: usually nothing."""
+        said = self.agent.neutral(event.hook_event_name)
+        return child.exits(0, "" if said is None else strictjson.dumps(said) + "\n")
 
     # -- running a hook of this agent
 
@@ -388,6 +394,9 @@ class ExitForm(AgentDialect):
             return child.exits(2, stderr=answer.reason)
         return child.exits(0, answer.context)
 
+    def text(self, event: Event, text: str) -> Answer:
+        return Answer(context=text) if self.row(event).context else NOTHING
+
 
 def _tool(event: Event) -> str:
     return str(getattr(event, "tool_name", ""))
@@ -400,6 +409,3 @@ def _renamed(event: Event) -> dict[str, str] | None:
 
 def _line(output: Payload) -> str:
     return strictjson.dumps(output) + "\n" if output else ""
-
-
-_SILENT = child.ExitResult(child.exits(0), ())

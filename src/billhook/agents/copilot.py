@@ -250,8 +250,7 @@ AGENT: Final = base.Agent(
     ),
     refusals=(
         base.Refusal("compact", 0, None),
-        base.Refusal("tool", 0, base.REFUSE_TOOL, "user project"),
-        base.Refusal("tool", 0, _REFUSE_TOOL, "client"),
+        base.Refusal("tool", 0, _REFUSE_TOOL),  # VS Code also reads these files
         base.Refusal("", 0, _REFUSE_TOOL, "http"),  # a block would keep the agent running
         base.Refusal("prompt", 0, base.REFUSE),
         base.Refusal("permission", 0, {"behavior": "deny", "message": "@", **base.REFUSE_PERMISSION}),

@@ -57,7 +57,7 @@ AGENT: Final = base.Agent(
     event_names={name: name for name in f"{base.LIKE_CLAUDE} Notification".split() if name != "SubagentStart"},
     tools=base.pairs("Execute=Bash Create=Write ApplyPatch=apply_patch FetchUrl=WebFetch Task=Agent"),
     inputs={
-        "Edit": {"old_str": "old_string", "new_str": "new_string", "change_all": "replace_all"},
+        "Edit": {**base.OLD_AND_NEW, "change_all": "replace_all"},
         "Read": _FILE,
         "apply_patch": {"input": "command"},
     },

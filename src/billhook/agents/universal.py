@@ -62,9 +62,9 @@ class UniversalDialect(AgentDialect):
 
 def speaker(payload: Mapping[str, object]) -> str:
     """The dialect of an event, by its fields alone: an agent's dialect, `codex` for the reference's format."""
-    for name, one in AGENTS.items():
-        if one.sends(payload, {}) >= 3:  # a field that only this agent sends
-            return name
+    likely = max(AGENTS.values(), key=lambda agent: agent.sends(payload, {}))
+    if likely.sends(payload, {}) > 1:
+        return likely.name
     tool = payload.get("tool_name", payload.get("toolName"))
     owners = [name for name, one in AGENTS.items() if isinstance(tool, str) and tool in one.tools]
     if len(owners) == 1:

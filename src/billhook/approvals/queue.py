@@ -59,6 +59,12 @@ class QueuedQuestion(msgspec.Struct, frozen=True):
         return "waiting" if over < 0 else "late" if over < WINDOW else "expired"
 
     @property
+    def shown(self) -> dict[str, object]:
+        """For people and programs, without what identifies the call."""
+        fields: dict[str, object] = msgspec.to_builtins(self)
+        return {name: value for name, value in fields.items() if name not in ("key", "used")} | {"state": self.state}
+
+    @property
     def usable(self) -> bool:
         """Whether an allow is still valid."""
         return self.answer == "allow" and not self.used and time.time() - self.answered < WINDOW

@@ -49,11 +49,13 @@ _DESCRIPTOR = re.compile(r"/(?:dev|proc/[^/]+)/fd/(?:[3-9]|\d\d|\0)")
 _OURS = re.compile(r"billhook(?:\.cli(?:\.\w+)*|\.exe|\.cmd)?(?:\[[^\]]*\])?(?:[@=<>~!]=?.*)?", re.I)
 _FOR_THE_USER: Final = ("trust", "uninstall", "allow-once", "pause", "resume", "promote")
 _ON_THE_PAGE: Final = "ui"  # its link answers approvals
+_OF_THE_FLEET: Final = ("enrol", "leave", "init", "publish", "rollout")
 _VERBS = "|".join((*_FOR_THE_USER, "approvals"))
-_UNREAD = re.compile(rf"\bbillhook\b[^\n;|&]{{0,200}}?\b(?:{_VERBS}|daemon\W+stop)\b", re.I)
-_ANSWERS = rf"\bbillhook[\"',\s]+(?:{_VERBS}|{_ON_THE_PAGE})\b|\bbillhook\.approvals\b|\bapprovals\.key\b"
+_PAIRS = rf"daemon\W+stop|fleet\W+(?:{'|'.join(_OF_THE_FLEET)})"
+_UNREAD = re.compile(rf"\bbillhook\b[^\n;|&]{{0,200}}?\b(?:{_VERBS}|{_PAIRS})\b", re.I)
+_ANSWERS = rf"\bbillhook[\"',\s]+(?:{_VERBS}|{_ON_THE_PAGE})\b|\bbillhook\.(?:approvals|fleet)\b|\bapprovals\.key\b"
 _IN_SCRIPT = re.compile(_ANSWERS, re.I)
-_IN_CODE = re.compile(rf"\bapprove\s*\(|[\"'](?:{_VERBS})[\"']|{_ANSWERS}|\bdaemon[\"',\s]+stop\b", re.I)
+_IN_CODE = re.compile(rf"\bapprove\s*\(|[\"'](?:{_VERBS})[\"']|{_ANSWERS}|\b(?:{_PAIRS})\b", re.I)
 _PERL_HOME = re.compile(UNKNOWN + r"""\{["']?HOME["']?\}""")
 _SELF = re.compile(r"(?:^|@)(?:localhost|127\.|\[?::1)|" + UNKNOWN)  # or a host that the call doesn't show
 _HELP: Final = word_set("--help -h")
@@ -314,7 +316,8 @@ def _own_code(found: Analysis) -> Iterator[str]:
 def _named(text: str) -> str:
     lower = text.lower()
     named = next((verb for verb in (*_FOR_THE_USER[1:], "approvals") if verb in lower), "")
-    return named or ("daemon stop" if "daemon" in lower else "trust")
+    fleet = next((verb for verb in _OF_THE_FLEET if "fleet" in lower and verb in lower), "")
+    return named or (f"fleet {fleet}" if fleet else "daemon stop" if "daemon" in lower else "trust")
 
 
 def _verb_of(command: Command, ours: bool, cwd: str) -> str:
@@ -334,7 +337,7 @@ def _verb_of(command: Command, ours: bool, cwd: str) -> str:
 
 def _forbidden(operands: list[str], rest: tuple[str, ...]) -> str:
     """The verb is the first operand, or the second if an option with a value comes before it."""
-    candidates = [0] if rest[:1] and not rest[0].startswith("-") else [0, 1]
+    candidates = [0] if rest[:1] and not rest[0].startswith("-") and operands[0] != "fleet" else [0, 1]
     for place in candidates:
         verb = operands[place] if place < len(operands) else ""
         if verb == "trust" and not (set(rest) & _SAFE and set(rest) <= _SAFE | {"trust"}):
@@ -348,6 +351,9 @@ def _forbidden(operands: list[str], rest: tuple[str, ...]) -> str:
                 return "approvals allow"
             if "--watch" in rest and "--json" not in rest:
                 return "approvals --watch"
+        of_fleet = set(_OF_THE_FLEET) & {*operands[place + 1 : place + 3]}
+        if verb == "fleet" and of_fleet and not _HELP & set(rest):
+            return f"fleet {min(of_fleet)}"
         if verb == "daemon" and "stop" in operands[place + 1 : place + 3]:
             return "daemon stop"
     return ""

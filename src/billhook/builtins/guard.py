@@ -76,7 +76,7 @@ disarm             heavy   deny everywhere
 _UNCERTAIN_IN_STRICT: Final = frozenset(
     {"delete", "discard", "overwrite", "run-opaque", "destroy-data", "destroy-infra"}
 )
-_OWN_LAYERS: Final = ("user", "managed")
+_OWN_LAYERS: Final = ("user", "fleet", "managed")
 _RANK: Final = {"-": 0, "allow": 0, "ask": 1, "deny": 2}
 
 Table = Mapping[tuple[str, str, str], str]

@@ -10,7 +10,7 @@ the agent's transcript, with the prices that the user wrote.
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Final, Literal
 
@@ -57,12 +57,16 @@ class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
     """What `at_most` counts. Minutes begin with the first such call; tokens and cost are those of the whole session."""
     prices: dict[str, Price] = {}  # for a cost: by glob of the model; the first that matches decides
     then: Literal["deny", "ask"] = "deny"
+    scope: Literal["session", "fleet"] = "session"  # `fleet`: the calls of all machines count together, per minute
+    offline: Literal["local", "deny"] = "local"
+    """What happens when the fleet's counter does not answer in time: count on this machine, or deny."""
     reason: str = ""  # printed before the limit itself
 
     @property
     def key(self) -> str:
         """What it counts. Limits that count the same calls share a count; a changed number keeps its count."""
-        return f"{self.per} {self.rule or '*'}{'' if self.of == 'calls' else f' {self.of}'}"
+        scope = " fleet" if self.scope == "fleet" else ""
+        return f"{self.per} {self.rule or '*'}{'' if self.of == 'calls' else f' {self.of}'}{scope}"
 
     def reached(self, used: "LimitUsage", now: float) -> bool:
         """Whether it is used up."""
@@ -93,7 +97,8 @@ class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
         """What it allows."""
         times = "once" if self.at_most == 1 else f"{self.at_most} times"
         if self.of == "calls":
-            return f"{f'`{self.rule}`' if self.rule else 'tool calls'} at most {times} per {self.per}"
+            who = " on all machines of the fleet" if self.scope == "fleet" else ""
+            return f"{f'`{self.rule}`' if self.rule else 'tool calls'} at most {times} per {self.per}{who}"
         most = f"a {self.of} of at most {self.at_most:g}" if self.of == "cost" else f"at most {self.at_most} {self.of}"
         return f"{f'`{self.rule}` ' if self.rule else ''}{most} per {self.per}"
 
@@ -134,11 +139,19 @@ class RateLimiter(msgspec.Struct, frozen=True):
     project: str
     clock: Callable[[], float]
     tokens: ReadTokens
+    shared: bool = True  # false: limits of the fleet count here alone, as in a replay
 
-    def __call__(self, ctx: Context) -> Answer:
+    def __call__(self, ctx: Context) -> Answer | Awaitable[Answer]:
         struck = [limit for limit, rule in self.limits if rule is None or rule(ctx)]
         if not struck:
             return NOTHING
+        if not self.shared or all(limit.scope != "fleet" for limit in struck):
+            return self._judge(ctx, struck)
+        from billhook.core.functions import in_thread
+
+        return in_thread(lambda: self._judge(ctx, struck))  # it may wait for the fleet: other verdicts must not
+
+    def _judge(self, ctx: Context, struck: list[RateLimit]) -> Answer:
         counted = ctx.state.setdefault(NAME, set())  # a gate runs again when a later hook rewrites the input
         key = ctx.session_id
         if not key:
@@ -156,25 +169,45 @@ class RateLimiter(msgspec.Struct, frozen=True):
         spending, limits = [one for one in limits if one.spends], [one for one in limits if not one.spends]
         turn = turn_of(self.state, key)[1] if any(limit.per == "turn" for limit in limits) else 0
         refusals: list[Answer] = []
+        shared = [limit for limit in limits if self.shared and limit.scope == "fleet"]
+        own = [limit for limit in limits if limit not in shared]
 
         def change(record: Value | None) -> Value:
             now = self.clock()
             record = dict(record or {})
             counts = _counts(record)
-            for limit in limits:
+            for limit in own:
                 counts[limit.key] = counts.get(limit.key, LimitUsage()).in_force(limit, turn, now)
-            used = [(limit, counts[limit.key]) for limit in limits]
+            used = [(limit, counts[limit.key]) for limit in own]
             used += self._spent(record, spending, transcript, key)
             reached = [(limit, used) for limit, used in used if limit.reached(used, now)]
-            if reached:
-                refusals.append(_refused(reached, now))
+            refusal = _refused(reached, now) if reached else self._count_in_fleet(shared, now)
+            if refusal is not None:
+                refusals.append(refusal)
             else:
-                counts |= {key: counts[key].one_more(limit, now) for key, limit in _by_key(limits).items()}
+                counts |= {key: counts[key].one_more(limit, now) for key, limit in _by_key(own).items()}
             return {**record, "counts": msgspec.to_builtins(counts)}
 
         if limits or spending:
             self.state.update("limits", key, change)
         return refusals[0] if refusals else None
+
+    def _count_in_fleet(self, limits: Sequence[RateLimit], now: float) -> Answer | None:
+        """Count a call under the limits of the fleet, until one is reached. Returns the refusal."""
+        if not limits:
+            return None
+        from billhook.builtins import shared_limits
+
+        for key, limit in _by_key(limits).items():
+            seconds = SECONDS[limit.per]
+            found = shared_limits.count(self.state, key, seconds, now)
+            if found is not None and found.total > limit.at_most:
+                return _objection(limit, f"the next call is allowed in {math.ceil(found.left)} s")
+            if found is None and limit.offline == "deny":
+                return _objection(limit, "the fleet's counter can't be reached")
+            if found is None and not shared_limits.count_here(self.state, key, seconds, now, limit.at_most):
+                return _objection(limit, "this machine alone has used it up; the fleet's counter can't be reached")
+        return None
 
     def _spent(
         self, record: Value, limits: Sequence[RateLimit], transcript: str, session: str
@@ -232,7 +265,11 @@ def _refused(reached: list[tuple[RateLimit, LimitUsage]], now: float) -> Answer:
     """The answer for a call when limits are reached; the strictest of them decides."""
     limit, used = min(reached, key=lambda one: one[0].then != "deny")
     why = ", because the agent names no session" if limit.per == "hour" else ""
-    rule = f"Limit: {limit.in_words}{why}; {_ends(limit, used, now)}"
+    return _objection(limit, _ends(limit, used, now), why)
+
+
+def _objection(limit: RateLimit, ends: str, why: str = "") -> Answer:
+    rule = f"Limit: {limit.in_words}{why}; {ends}"
     reason = f"{limit.reason}\n{rule}" if limit.reason else rule
     return deny(reason) if limit.then == "deny" else ask(reason)
 

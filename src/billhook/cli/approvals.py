@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 
 import click
-import msgspec
 
 from billhook.agents.around import agent_around
 from billhook.approvals.queue import WINDOW, AnsweredError, Questions, QueuedQuestion
@@ -18,7 +17,6 @@ from billhook.store.files import state_root
 
 _WHY = "only a person can answer"
 _INTERVAL = 0.1
-_PRIVATE = ("key", "used")
 _EPILOG = """\b
 Examples:
   billhook approvals                  what waits for an answer
@@ -48,8 +46,8 @@ def verb(ctx: click.Context, watch: bool, every: bool, as_json: bool) -> int:
     if watch:
         return _watch(questions, as_json)
     found = [one for one in questions.all() if every or one.state in ("waiting", "late")]
-    lines = ["\n".join(_lines(one)) for one in found] or ["no question waits for an answer"]
-    report(as_json, lines, *map(_data, found))
+    lines = ["\n".join(lines_of(one)) for one in found] or ["no question waits for an answer"]
+    report(as_json, lines, *(one.shown for one in found))
     return 0
 
 
@@ -76,14 +74,14 @@ def _answer(name: str, allowed: bool, as_json: bool, why: str = "") -> int:
     try:
         one = questions.answer(name, allowed, getpass.getuser(), "terminal", why)
     except AnsweredError as error:
-        report(as_json, [visible(error.message)], _data(error.question))
+        report(as_json, [visible(error.message)], error.question.shown)
         return 1
     late = time.time() > one.until and allowed
     told = f"the agent may repeat the call within {WINDOW / 60:g} min" if late else "the agent continues"
     report(
         as_json,
         [f"{'allowed' if allowed else 'denied'}: {visible(one.call)}", *([told] if allowed else [])],
-        _data(one),
+        one.shown,
     )
     return 0
 
@@ -101,7 +99,7 @@ def _watch(questions: Questions, as_json: bool) -> int:
         if (now := questions.stamp()) != stamp:
             stamp = now
             for one in _changed(questions, states):
-                say_json(_data(one)) if as_json else say("\n".join(_lines(one)))
+                say_json(one.shown) if as_json else say("\n".join(lines_of(one)))
                 if answers and one.state == "waiting" and not _ask(one):
                     return 0
         time.sleep(_INTERVAL)
@@ -125,15 +123,10 @@ def _ask(one: QueuedQuestion) -> bool:
     return bool(line)
 
 
-def _lines(one: QueuedQuestion) -> Iterator[str]:
+def lines_of(one: QueuedQuestion) -> Iterator[str]:
     left = max(0, one.until - time.time())
     words = {"waiting": f"denied in {left:.0f} s", "late": "denied by silence; an allow is for the next equal call"}
     who = f" by {one.by or 'someone'} ({one.via})" if one.answer else ""
     yield f"{one.code}  {visible(one.call)}"
     yield f"        {visible(one.reason)}" if one.reason else f"        asked by {', '.join(map(visible, one.hooks))}"
     yield f"        {one.agent} in {visible(shown_path(one.project))}; {words.get(one.state, one.state)}{visible(who)}"
-
-
-def _data(one: QueuedQuestion) -> dict[str, object]:
-    data = {name: value for name, value in msgspec.to_builtins(one).items() if name not in _PRIVATE}
-    return {**data, "state": one.state}

@@ -150,6 +150,7 @@ def _hook_data(one: explain.ExplainedHook) -> dict[str, Any]:
         "notes": one.notes,
         **{key: value for key, value in as_data(one.row).items() if key not in ("name", "why", "effect")},
         "hash": one.row.exact_hash or None,
+        **({"policy": one.row.policy} if one.row.policy else {}),
     }
 
 
@@ -261,7 +262,7 @@ def _facts(one: explain.ExplainedHook) -> Iterator[str]:
         default = f" (default of {row.dialect})" if one.default and configured else ""
         yield from (f"{one.seconds:g} s{default}",) if one.seconds is not None else ()
         yield f"{failure_rule(row.on_failure)}: {one.failure}"
-    yield from facts_of(row, "always shadow approve source")
+    yield from facts_of(row, "always shadow approve policy source")
 
 
 def _conclusion(found: explain.Explanation) -> Iterator[str]:

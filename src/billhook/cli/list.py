@@ -1,6 +1,7 @@
 """`billhook list`: all hooks in the order in which they run."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +101,7 @@ def _as_data(row: HookRow, config: Config, agent: "Agent | None", fired: LastFir
     not_warm = row.not_warm(config.project)
     data |= {"warm": not_warm == "", "not_warm": not_warm or None}
     data["approve"] = "queue" if row.approve else None
+    data |= {"policy": row.policy} if row.policy else {}
     data["last_fired"] = fired.times.get(row.name) if fired else None
     if agent is None:
         return data
@@ -141,6 +143,7 @@ _FACTS: dict[str, Callable[[Any], str]] = {
     "shadow": lambda _: "shadow: it decides nothing",
     "approve": lambda _: "approve: queue",
     "trust": str,
+    "policy": str,
     "source": screen.shown_path,
 }
 _EMPTY: tuple[Any, ...] = (None, "", False, (), [])
@@ -148,7 +151,11 @@ _EMPTY: tuple[Any, ...] = (None, "", False, (), [])
 
 def facts_of(row: HookRow | Mapping[str, Any], names: str) -> Iterator[str]:
     """The facts of these names about a hook, in words. Empty ones are left out."""
-    data = {**as_data(row), "part": row.part, "approve": row.approve} if isinstance(row, HookRow) else row
+    data = (
+        {**as_data(row), "part": row.part, "approve": row.approve, "policy": row.policy}
+        if isinstance(row, HookRow)
+        else row
+    )
     for name in names.split():
         if name == "conditions":
             yield from (one_line(f"{label} {text}", _LONGEST_FACT) for label, text in conditions_in_words(data))
@@ -220,10 +227,11 @@ def _hook(
     if brief:
         return
     events, priority = "events" if number is None else "", "priority" if row.priority != 100 else ""
-    dialect, trust = ("dialect", "trust") if row.layer != "built-in" else ("", "")
+    dialect = "dialect" if row.layer != "built-in" else ""
+    trust = "trust" if row.layer not in ("built-in", "fleet") else ""
     rule = "shadow" if row.shadow else "on_failure"
     when = f"{events} part match conditions {dialect}"
-    names = f"{when} {rule} timeout {priority} after background always approve {trust} source"
+    names = f"{when} {rule} timeout {priority} after background always approve {trust} policy source"
     about = list(facts_of(row, names))
     not_warm = row.not_warm(project) if number is not None else None
     if not_warm is not None:
@@ -279,9 +287,10 @@ def _looked_in(config: Config) -> Iterator[str]:
         ("local", [f"{config.project}/{name}" for name in sources.LOCAL_FILES]),
         ("user", sources.user_files()),
         ("managed", [sources.MANAGED]),
+        ("fleet", [file for file in there if f"/{'/'.join(sources.FLEET_RECORD[:-1])}/" in file]),
     ]
     yield "looked in:"
-    for layer, files in places:
+    for layer, files in filter(itemgetter(1), places):
         shown = [file for file in files if file in there or not file.endswith(".yml")]
         found = ", ".join(screen.shown_path(file) + there.get(file, "") for file in shown)
         yield from screen.beside(f"  {layer:<9}", found)

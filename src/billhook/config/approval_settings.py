@@ -5,7 +5,6 @@ from typing import Final
 
 from billhook.approvals.settings import KINDS, ApprovalSettings, Channel
 from billhook.config.builtin_hooks import OptionError
-from billhook.config.declaration import needs_consent
 from billhook.config.nodes import FieldNodes, Node
 from billhook.config.read_hook import seconds_in
 from billhook.config.sources import FileRead
@@ -24,7 +23,7 @@ def approvals_of(reads: Iterable[FileRead]) -> tuple[ApprovalSettings | None, li
         node, path = read.approvals, read.source.path
         if node is None:
             continue
-        if needs_consent(read.source.layer):
+        if read.source.tightens:
             message = f"a {read.source.layer} file can't set `approvals`"
             findings.append(Finding("BH215", message, path, node.line, node.column, "set it in your own hooks.yaml"))
             continue

@@ -184,7 +184,7 @@ def _handler(declared: HookDeclaration, limits: Limits, state: FileState) -> Han
             from billhook.runners.worker import python
 
             function = python(target, folder=declared.module_folder, interpreter=interpreter, dialect=dialect)
-            return replace(function, options=options) if options else function
+            return replace(function, options=options, warm=declared.warm and limits.warm)
         case Url(url, headers, allowed_env):
             from billhook.runners.webhook import webhook
 

@@ -286,7 +286,7 @@ class Reviews(msgspec.Struct, frozen=True):
         once = self.in_agent and (guard or (isinstance(action, FixedAnswer) and action.decision in ("deny", "ask")))
         names = (hook.name, declared.name if declared is not None else hook.name.removeprefix("built-in/"))
         pause = self.pause if self.pause is not None and self.pause.covers(*names) else None
-        if hook.source.layer == "managed" or hook.shadow or not (once or pause is not None):
+        if hook.source.layer in ("managed", "fleet") or hook.shadow or not (once or pause is not None):
             return hook
         review = Review(hook.name, self.project, self.state, guard, once, pause)
         return msgspec.structs.replace(hook, review=review)
@@ -521,6 +521,8 @@ _OF_A_LIMIT: Final[dict[str, OptionKind]] = {
     "of": _one_of(calls="calls", minutes="minutes", tokens="tokens", cost="cost"),
     "prices": _PRICES,
     "then": _one_of(deny="deny", ask="ask", block="deny"),
+    "scope": _one_of(session="session", fleet="fleet"),
+    "offline": _one_of(local="local", deny="deny", block="deny"),
     "reason": _TEXT,
 }
 _PRESET: Final = _one_of(**{name: name for name in PRESETS})
@@ -563,6 +565,11 @@ def _check_unit(limit: Mapping[str, Any], node: Node) -> None:
         )
     if (unit == "cost") != bool(limit.get("prices")):
         raise OptionError("a limit of cost needs `prices`, and no other has them", _PRICED, node)
+    if limit.get("scope") == "fleet" and (limit["per"] != "minute" or limit.get("of", "calls") != "calls"):
+        example = "such as {at_most: 100, per: minute, scope: fleet}"
+        raise OptionError("a limit of the fleet must be of calls per minute", example, node)
+    if "offline" in limit and limit.get("scope") != "fleet":
+        raise OptionError("`offline` is for limits of the fleet", "add scope: fleet", node)
 
 
 LIMIT: Final[dict[str, Any]] = {
@@ -571,6 +578,7 @@ LIMIT: Final[dict[str, Any]] = {
         **{key: kind.schema for key, kind in _OF_A_LIMIT.items()},
         "atMost": _OF_A_LIMIT["at_most"].schema,
         "then": {"enum": ["deny", "ask"]},
+        "offline": {"enum": ["local", "deny"]},
     },
     "additionalProperties": False,
 }

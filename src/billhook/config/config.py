@@ -42,6 +42,7 @@ from billhook.store.state import FileState
 if TYPE_CHECKING:
     from billhook.approvals.settings import ApprovalSettings
     from billhook.builtins.session_notes import SeenEffects, SessionNotes
+    from billhook.config.fleet_policy import AppliedPolicy
     from billhook.config.override import Pause
     from billhook.config.permissions import Rules
     from billhook.config.recorder import LogRecorder
@@ -98,6 +99,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     host: str = ""  # the agent that it was loaded for, if that runs some of the entries itself
     folder: str = ""  # the folder that it was loaded for
     pause: "Pause | None" = None  # `billhook pause`; it may be over
+    fleet: "AppliedPolicy | None" = None  # the policy of the fleet that this machine is a host of
     approvals: "ApprovalSettings | None" = None  # `approvals:`; None: asks wait while a person watches the queue
 
     @functools.cached_property
@@ -245,6 +247,7 @@ class HookRow(HookFields, frozen=True, kw_only=True):
     hash: str = ""  # the key of its approval, if it has one; `exact_hash` is set for all hooks
     entry: Entry | None = None
     hooks: tuple[Hook, ...] = ()  # its hooks in an engine, stand-ins included
+    policy: str = ""  # the policy that it is part of, and its signer, in the layer `fleet`
     declared: HookDeclaration | None = None  # None: a built-in, or the stand-in for a file that can't be read
 
     @property
@@ -308,6 +311,9 @@ def rows(config: Config) -> list[HookRow]:
         _of_entry(entry, tuple(hooks)) if entry is not None else _alone(hooks[0], name)
         for entry, name, hooks in owners.values()
     ]
+    if config.fleet is not None:
+        signed = config.fleet.signed
+        found = [replace(row, policy=signed) if row.layer == "fleet" else row for row in found]
     return sorted(found, key=lambda row: row.effect == "nothing")
 
 

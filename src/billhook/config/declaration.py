@@ -16,8 +16,8 @@ from billhook.core.answers import OnFailure
 from billhook.core.hook import listens
 from billhook.core.text import Finding, folded
 
-Layer = Literal["managed", "user", "explicit", "project", "local"]
-LAYERS: tuple[Layer, ...] = ("managed", "user", "explicit", "project", "local")  # most trusted first
+Layer = Literal["managed", "fleet", "user", "explicit", "project", "local"]
+LAYERS: tuple[Layer, ...] = ("managed", "fleet", "user", "explicit", "project", "local")  # most trusted first
 
 Shape = Literal["strings", "flat", "nested", "hooks.json", "yaml"]
 AnswerKind = Literal["deny", "ask", "allow", "inject", "notify", "keep_going", "stop"]

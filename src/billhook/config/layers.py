@@ -96,19 +96,20 @@ def builtin_settings(reads: Sequence[FileRead]) -> tuple[dict[str, Builtin], lis
     """The settings of each built-in: the most trusted file decides each key. A project can only tighten."""
     settled = {name: Builtin(name) for name in BUILTINS}
     findings: list[Finding] = []
-    for read in sorted(reads, key=lambda read: layer_rank(read.source.layer)):
-        path, layer, of_project = read.source.path, read.source.layer, needs_consent(read.source.layer)
+    for read in sorted(reads, key=lambda read: (read.source.tightens, layer_rank(read.source.layer))):
+        path, layer, tightens = read.source.path, read.source.layer, read.source.tightens
+        of_project = needs_consent(layer)
         for settings in read.builtins:
             so_far, enabled, kept = settled[settings.name], settings.enabled, dict(settings.options)
-            if enabled is False and of_project:
+            if enabled is False and tightens:
                 message = f"a {layer} file can't switch off the built-in `{settings.name}`"
                 hint = "switch it off in your own hooks.yaml"
                 findings.append(Finding("BH215", message, path, settings.line, settings.column, hint))
                 enabled = None
-            for option in builtin_hooks.refused(settings.name, kept) if of_project else ():
+            for option in builtin_hooks.refused(settings.name, kept) if tightens else ():
                 message, hint = _refused_option(layer, settings.name, option)
                 findings.append(Finding("BH215", message, path, *settings.place_of(option), hint))
-            kept = builtin_hooks.tightening(settings.name, kept) if of_project else kept
+            kept = builtin_hooks.tightening(settings.name, kept) if tightens else kept
             settled[settings.name] = replace(
                 so_far,
                 enabled=so_far.enabled if so_far.enabled is not None else enabled,

@@ -73,12 +73,15 @@ class CachedConfig:
         marks = {(mark.path, mark.kind): mark for entry in config.entries for mark in entry.consent.looked_at}
         self._marks, self._used, self._approvals = tuple(marks.values()), dict(used), approvals
         files = {read.source.path for read in config.sources if needs_consent(read.source.layer)}
+        self._expires = config.fleet.expires if config.fleet is not None else 0.0
         self._stamps = {file: approvals.stamp(file) for file in files}
         self._approved: dict[str, sources.Identity] = {}
         """The folders of these approvals: unchanged times mean that nothing was approved or revoked."""
 
     def holds(self, env: Mapping[str, str]) -> bool:
         """Whether loading again would return the same configuration. Only `stat` is called."""
+        if self._expires and time.time() > self._expires:
+            return False
         came = not self._folders or any(_look(one, _TIMES, links=True) != times for one, times in self._folders.items())
         for path, identity in self._present if came else self._changeable:
             # the first, quick check is enough for a file that exists and is not a link
@@ -265,7 +268,9 @@ class _Loading:
         self, request: _LoadRequest, folder: str, env: Mapping[str, str], instead: Instead | None = None
     ) -> None:
         explicit = [client_env.abspath(file) for file in request.files]
-        self.found = sources.find(os.path.realpath(folder), files=explicit, layers=request.layers)
+        self.found = sources.find(
+            os.path.realpath(folder), files=explicit, layers=request.layers, root=state_root(request.home)
+        )
         if instead:
             self.found = _replaced(self.found, instead)
         self.root, self.trust, self.with_builtins = state_root(request.home), request.trust, request.builtins
@@ -275,6 +280,8 @@ class _Loading:
         self.reads = [
             shapes.read_file(file.path, file.layer, file.folder, texts.get(file.path)) for file in self.found.files
         ]
+        if self.found.fleet is not None:
+            self.reads = self.found.fleet.limited(self.reads, self.found.files)
         host = request.host
         self.in_agent = isinstance(host, CallerFormat) and host.name in AGENTS
         agent = seen(host.name, env, over_http=host.over_http) if isinstance(host, CallerFormat) else inside(host, env)
@@ -325,6 +332,7 @@ class _Loading:
             folder=self.found.folder,
             pause=pause,
             approvals=approvals,
+            fleet=self.found.fleet,
         )
 
     def _approvals(self) -> "ApprovalSettings | None":
@@ -406,6 +414,10 @@ class _Loading:
         for read in self.reads:
             if not read.readable or read.mentions_gate:
                 yield from self._unreadable(read, entries)
+        if self.found.fleet is not None and (why := self.found.fleet.denies):
+            place = Source(layer="fleet", file=os.path.join(self.root, *sources.FLEET_RECORD))
+            deny, events = StandIn(why), build.GATED
+            yield Hook(name="fleet-policy", run=deny, events=events, on_failure="deny", source=place, priority=0)
 
     def _unreadable(self, read: FileRead, entries: Sequence[Entry]) -> Iterator[Hook]:
         """A file that can't be read blocks the events that a gate in it may have judged, and the events of other gates:

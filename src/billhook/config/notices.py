@@ -349,6 +349,7 @@ class Notices:
         if "pending" not in told:
             yield from _readable(pending(self.config, self.host))
             yield from _readable(problems(self.config))
+        yield from _readable(fleet(self.config))
         if "gone" not in told:
             missing = _readable(gone(self.config))
             self._forget(session, {key for one in missing for key in one.keys})
@@ -490,6 +491,12 @@ def problems(config: "Config") -> Iterator[Notice]:
     keys = tuple(f"problem {one.code} {one.place} {one.hook}" for one in found)
     place = shown_path(first.file, config.project) + (f":{first.line}" if first.line else "")
     yield Notice(keys, f"{number} in the configuration: {place}: {first.message}. Details: billhook check")
+
+
+def fleet(config: "Config") -> Iterator[Notice]:
+    """A policy of the fleet that is refused, expired or damaged."""
+    if config.fleet is not None and (problem := config.fleet.problem):
+        yield Notice((f"fleet {problem}",), f"{problem}. Details: billhook fleet status")
 
 
 def gone(config: "Config") -> Iterator[Notice]:

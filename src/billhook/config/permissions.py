@@ -111,7 +111,7 @@ def rules_of(reads: Sequence[FileRead], root: Path, trust: Trust) -> Rules:
 
 def own_allow_rules(reads: Sequence[FileRead]) -> tuple[Rule, ...]:
     """The allow rules of the user's files that name what they allow; `Bash` and `Bash(*)` name nothing."""
-    own = [_PermissionFile(read) for read in reads if read.permissions and not needs_consent(read.source.layer)]
+    own = [_PermissionFile(read) for read in reads if read.permissions and not read.source.tightens]
     return naming_rules(one.rule for file in own for one in file.rules["allow"])
 
 
@@ -194,7 +194,7 @@ def _mode(files: Sequence["_PermissionFile"]) -> tuple[str, list[Finding]]:
         named, node = file.mode, file.mode_node
         if not named or node is None:
             continue
-        if needs_consent(file.source.layer) and named not in OF_A_PROJECT:
+        if file.source.tightens and named not in OF_A_PROJECT:
             if named != "default":
                 message = f"a {file.source.layer} file can't start agents in the mode `{named}`"
                 path, hint = file.source.path, "remove it, or set it in your own settings file"
@@ -220,6 +220,8 @@ class _PermissionFile:
             self.fatal += read.findings[:1]
         for key, value in read.permissions:
             self._block(key, value)
+        if read.source.limited:
+            self.rules["allow"].clear()
 
     def _find(self, code: str, message: str, node: Node, hint: str, *, fatal: bool = False) -> None:
         found = Finding(code, message, self.source.path, node.line, node.column, hint)

@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from billhook.agents import EVERY_AGENT, reader_of
-from billhook.config.declaration import LAYERS, Action, Exec, HookDeclaration, Layer, RunAction, Url
+from billhook.config.declaration import LAYERS, Action, Exec, HookDeclaration, Layer, RunAction, Url, needs_consent
 from billhook.config.nodes import Node
 from billhook.core import client_env
 from billhook.core.dialect_traits import MEANINGS
 from billhook.core.errors import UsageError
 from billhook.core.text import Finding, folded
+from billhook.store.files import state_root
 
 if TYPE_CHECKING:
+    from billhook.config.fleet_policy import AppliedPolicy
     from billhook.config.referenced_files import KnownVariables
     from billhook.config.trust import FileMark
 
@@ -177,6 +179,8 @@ def stat_identity(found: os.stat_result | None) -> Identity:
 
 
 MANAGED = "/etc/billhook/hooks.yaml"
+FLEET_RECORD = ("billhook", "fleet", "policy.json")
+"""The record of the fleet's policy, below the state root. It changes whenever that policy does."""
 PROJECT_FILES = (
     ".claude/settings.json",
     ".claude.json",
@@ -205,6 +209,13 @@ class SourceFile(msgspec.Struct, frozen=True):
     path: str
     layer: Layer
     folder: str  # the project: relative paths in the file start there
+    limited: bool = False  # a policy of a fleet that can only tighten
+    shadow: bool = False  # the next policy of a fleet: its hooks decide nothing
+
+    @property
+    def tightens(self) -> bool:
+        """Whether its settings can only make those of the user stricter."""
+        return self.limited or needs_consent(self.layer)
 
 
 class FoundSources(msgspec.Struct, frozen=True):
@@ -217,6 +228,7 @@ class FoundSources(msgspec.Struct, frozen=True):
     passed: tuple[tuple[str, bool], ...] = ()
     """The folders above, and whether they are world-writable: that determines where the project ends."""
     folder: str = ""
+    fleet: "AppliedPolicy | None" = None
 
 
 def find(
@@ -224,8 +236,9 @@ def find(
     *,
     files: Iterable[str | os.PathLike[str]] = (),
     layers: Iterable[Layer] = LAYERS,
+    root: Path | None = None,
 ) -> FoundSources:
-    """The files that apply in a folder. `files` are the explicit layer."""
+    """The files that apply in a folder. `files` are the explicit layer, `root` is the folder of billhook's state."""
     wanted = frozenset(layers)
     if unknown := wanted - set(LAYERS):
         raise UsageError(f"unknown layer `{min(unknown)}`", hint=f"use one of {', '.join(LAYERS)}")
@@ -245,12 +258,29 @@ def find(
     ]
     found = [file for file in (*ours, *theirs) if file.layer in wanted and probe.exists(file.path)]
     probe.exists(pause_file())
+    root = root or state_root()
+    fleet = _fleet(root, probe) if "fleet" in wanted else None
+    if fleet is not None:  # a missing file of rules blocks, as one that can't be read
+        found += fleet.sources(root, project)
     for named in [os.fspath(path) for path in files] if "explicit" in wanted else []:
         found.append(SourceFile(os.path.realpath(client_env.abspath(named)), "explicit", project))
         if not probe.exists(found[-1].path):  # a missing file must not count as an empty configuration
             raise UsageError(f"no file `{named}`", hint="name a configuration file that exists")
     found.sort(key=lambda file: LAYERS.index(file.layer))
-    return FoundSources(project, tuple(found), tuple(probe.seen.items()), tuple(probe.passed.items()), here)
+    return FoundSources(project, tuple(found), tuple(probe.seen.items()), tuple(probe.passed.items()), here, fleet)
+
+
+_NO_FOLDER: Final = ((-errno.ENOENT,), (-errno.ENOTDIR,))
+
+
+def _fleet(root: Path, probe: "_Probe") -> "AppliedPolicy | None":
+    """The policy of the fleet, if this machine is a host of one."""
+    path = os.path.join(root, *FLEET_RECORD)
+    if not probe.exists(path) or probe.seen[path] in _NO_FOLDER:
+        return None
+    from billhook.config.fleet_policy import policy_of
+
+    return policy_of(root)
 
 
 def user_files() -> list[str]:

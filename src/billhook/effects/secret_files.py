@@ -24,7 +24,7 @@ _TAILS: Final = tuple(
     .aws/credentials .kube/config .docker/config.json .config/gh/hosts.yml .config/hub .cargo/credentials
     .cargo/credentials.toml .gem/credentials .config/rclone/rclone.conf .terraform.d/credentials.tfrc.json
     .config/configstore/firebase-tools.json .m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties
-    sops/age/keys.txt
+    sops/age/keys.txt billhook/fleet/enrolment.json
     """)
 )
 """The last segments of paths that are secret below any folder, so that a container's or a backup's home counts too."""
@@ -32,7 +32,9 @@ _TAILS: Final = tuple(
 _FOLDERS: Final = word_set(".gnupg .azure .password-store Keychains keyrings")
 """Folders in which every file is secret."""
 
-_ENDINGS: Final = tuple(word_set(".key .p12 .pfx .jks .keystore .kdbx .ppk .tfstate .tfstate.backup .keychain-db"))
+_ENDINGS: Final = tuple(
+    word_set(".key .p12 .pfx .jks .keystore .kdbx .ppk .tfstate .tfstate.backup .keychain-db .creds")
+)
 _OPEN_SSH: Final = frozenset({"config", "known_hosts", "known_hosts.old", "authorized_keys", "environment"})
 _BROWSERS: Final = ("chrome", "chromium", "brave", "edge", "firefox", "mozilla", "safari", "opera")
 _BROWSER_FILES: Final = frozenset({"Cookies", "Login Data", "Cookies.binarycookies", "Web Data"})

@@ -51,6 +51,11 @@ def server_key(seed: str) -> str:
     return base64.b32encode(body + binascii.crc_hqx(body, 0).to_bytes(2, "little")).decode().rstrip("=")
 
 
+def from_server_key(key: str) -> str:
+    """The public key of an nkey, as `public_key` returns it."""
+    return base64.b64encode(base64.b32decode(key + "=" * (-len(key) % 8))[1:33]).decode()
+
+
 def _private(seed: str):  # type: ignore[no-untyped-def]  # the library is imported only where it is used
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from billhook.fleet import policy, report
+from billhook.fleet import limits, policy, questions, report, shipping
 from billhook.fleet.connection import member_connection
 from billhook.fleet.enrolment import Enrolment, enrolment
 from billhook.fleet.subjects import FleetSubjects
@@ -36,7 +36,7 @@ class FleetLink:
 
 
 LinkTask = Callable[[FleetLink], Awaitable[None]]
-TASKS: Final[Sequence[LinkTask]] = (policy.follow, report.repeat)
+TASKS: Final[Sequence[LinkTask]] = (policy.follow, report.repeat, shipping.follow, limits.follow, questions.follow)
 """What the link does, each in an asyncio task that begins again if it fails."""
 
 

@@ -6,11 +6,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 from msgspec.structs import replace
 
 from billhook import __version__
-from billhook.config.fleet_policy import AppliedPolicy, applied, folder, write, write_rules
+from billhook.config.fleet_policy import AppliedPolicy, applied, folder, note_contact, write, write_rules
 from billhook.fleet import connection, keys
 from billhook.fleet.enrolment import Enrolment
 from billhook.fleet.signing import LARGEST, PolicyDocument, RefusedPolicyError, in_stage, verified
@@ -20,16 +19,9 @@ from billhook.store.files import read_bytes, write_atomically
 if TYPE_CHECKING:
     from billhook.fleet.link import FleetLink
 
-_SIGNED: Final = "signed.json"  # the newest document, as it came: it is verified again when the link starts
-_STATE: Final = "link.json"
+SIGNED: Final = "signed.json"  # the newest document, as it came: it is verified again when the link starts
 _EVERY: Final = 20.0  # seconds between two looks at the stream: a message to a subscriber may be lost
 _SOON: Final = 0.25
-
-
-class LinkState(msgspec.Struct, frozen=True):
-    """When the host was last sure that its policy is the newest one."""
-
-    checked: float = 0.0
 
 
 class PolicyFollower:
@@ -44,7 +36,7 @@ class PolicyFollower:
 
     def restore(self) -> None:
         """Apply the last document again: the host may have other tags by now."""
-        data = read_bytes(folder(self.root) / _SIGNED, 2 * LARGEST, root=self.root, private=True)
+        data = read_bytes(folder(self.root) / SIGNED, 2 * LARGEST, root=self.root, private=True)
         if data is None or not self.take(data):
             write(self.root, self.policy)
 
@@ -74,7 +66,7 @@ class PolicyFollower:
             self._pending = None
 
     def _obey(self, document: PolicyDocument) -> None:
-        write_atomically(folder(self.root) / _SIGNED, self._taken, root=self.root, private=True)
+        write_atomically(folder(self.root) / SIGNED, self._taken, root=self.root, private=True)
         self._set(in_force(self.root, self.member, document))
 
     def _set(self, policy: AppliedPolicy) -> None:
@@ -112,12 +104,6 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".") if part.isdigit())
 
 
-def link_state(root: Path) -> LinkState:
-    """When this host was last in contact with the fleet. Raises StoreError."""
-    data = read_bytes(folder(root) / _STATE, 4096, root=root)
-    return msgspec.json.decode(data, type=LinkState) if data else LinkState()
-
-
 async def follow(link: "FleetLink") -> None:
     """Take each policy as soon as it is published, and look at the stream at intervals and after each interruption."""
     follower = PolicyFollower(link.root, link.member)
@@ -133,7 +119,7 @@ async def follow(link: "FleetLink") -> None:
             elif time.monotonic() >= due:
                 due = time.monotonic() + _EVERY * random.uniform(0.7, 1.3)
                 newest = await connection.last(link.client, POLICY, link.subjects.policy)
-                _checked(link.root)
+                note_contact(link.root)
                 if newest is not None:
                     follower.take(newest)
             follower.tick()
@@ -141,8 +127,3 @@ async def follow(link: "FleetLink") -> None:
                 follower.take((await subscription.next_msg(_SOON)).data)
     finally:
         await subscription.unsubscribe()
-
-
-def _checked(root: Path) -> None:
-    state = msgspec.json.encode(LinkState(time.time()))
-    write_atomically(folder(root) / _STATE, state, root=root, durable=False)

@@ -28,6 +28,7 @@ class HostState(msgspec.Struct, frozen=True, omit_defaults=True):
     tags: tuple[str, ...] = ()
     refused: str = ""  # why the newest policy was refused
     lag: int = 0  # records that are not shipped yet
+    lost: int = 0  # records that were removed from the logs before they were shipped
     would: dict[str, int] = {}  # would-be decisions of the shadow stage
 
 
@@ -45,7 +46,6 @@ async def repeat(link: "FleetLink") -> None:
 
 
 def _report(link: "FleetLink", at: float) -> HostState:
-    known = {
-        name: link.status[name] for name in ("sequence", "stage", "refused", "lag", "would") if name in link.status
-    }
+    names = ("sequence", "stage", "refused", "lag", "lost", "would")
+    known = {name: link.status[name] for name in names if name in link.status}
     return HostState(link.member.name, __version__, at, managed=link.member.managed, tags=link.member.tags, **known)

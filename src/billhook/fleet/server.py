@@ -51,6 +51,12 @@ class FleetFolder(msgspec.Struct, frozen=True, omit_defaults=True):
     def hosts(self) -> list[FleetMember]:
         return [one for one in self.members if one.role == "host"]
 
+    @property
+    def approvers(self) -> dict[str, str]:
+        """Those whose answers to questions count, with their public keys."""
+        able = (one for one in self.members if one.role in ("admin", "approver"))
+        return {one.name: keys.from_server_key(one.key) for one in able}
+
 
 def read_folder(path: Path) -> FleetFolder:
     """The organisation of a folder. Raises UsageError."""

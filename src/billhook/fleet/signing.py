@@ -42,6 +42,7 @@ class PolicyDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     on_expiry: Literal["keep", "deny"] = "keep"
     minimum_version: str = ""
     candidate: PolicyCandidate | None = None
+    approvers: dict[str, str] = {}  # the names and public keys of those whose answers to questions count
 
 
 class SignedPolicy(msgspec.Struct, frozen=True):

@@ -6,7 +6,8 @@ from typing import Any, Final, Literal
 
 from billhook.core.errors import UsageError
 
-Role = Literal["host", "reader", "admin"]
+Role = Literal["host", "reader", "approver", "admin"]
+"""A reader reads everything; an approver also answers questions."""
 POLICY: Final = "billhook_policy"
 HOSTS: Final = "billhook_hosts"
 AUDIT: Final = "billhook_audit"
@@ -27,7 +28,9 @@ class FleetSubjects:
     """The subjects of one organisation."""
 
     def __init__(self, org: str) -> None:
+        self.org = org
         self.base = f"billhook.{org}"
+        self.audits = f"{self.base}.audit"  # of all hosts, without the host
         self.policy = f"{self.base}.policy.current"
 
     def host(self, host: str) -> str:
@@ -35,8 +38,8 @@ class FleetSubjects:
         return f"{self.base}.host.{host}"
 
     def audit(self, host: str) -> str:
-        """The records of a host's event logs."""
-        return f"{self.base}.audit.{host}"
+        """The records of a host's event logs; each log has a subject below this one."""
+        return f"{self.audits}.{host}"
 
     def limit(self, name: str) -> str:
         """The counter of a shared limit."""
@@ -52,8 +55,8 @@ class FleetSubjects:
         return {
             POLICY: {**common, "subjects": [f"{self.base}.policy.>"], "max_msgs_per_subject": 64, "deny_delete": True},
             HOSTS: {**common, "subjects": [f"{self.base}.host.>"], "max_msgs_per_subject": 1},
-            AUDIT: {**common, "subjects": [f"{self.base}.audit.>"], "duplicate_window": _DAY, "deny_delete": True},
-            LIMITS: {**common, "subjects": [f"{self.base}.limit.>"], "allow_msg_counter": True},
+            AUDIT: {**common, "subjects": [f"{self.audits}.>"], "deny_delete": True, "deny_purge": True},
+            LIMITS: {**common, "subjects": [f"{self.base}.limit.>"], "allow_msg_counter": True, "max_age": _DAY},
         }
 
     def permissions(self, role: Role, name: str) -> dict[str, list[str]]:
@@ -61,14 +64,18 @@ class FleetSubjects:
         inbox = f"{inbox_prefix(name)}.>"
         if role == "admin":
             return {"publish": [">"], "subscribe": [">"]}
-        if role == "reader":
+        if role in ("reader", "approver"):
             reads = ["STREAM.INFO.>", "STREAM.NAMES", "DIRECT.GET.>", "CONSUMER.CREATE.>", "CONSUMER.DELETE.>"]
             reads += ["CONSUMER.INFO.>", "CONSUMER.MSG.NEXT.>"]
-            publish = [*(f"$JS.API.{one}" for one in reads), f"{self.base}.approval.>"]
+            publish = [f"$JS.API.{one}" for one in reads]
+            publish += [f"{self.approval('*', '*')}.answer"] if role == "approver" else []
             return {"publish": publish, "subscribe": [inbox, f"{self.base}.>"]}
-        publish = [self.host(name), self.audit(name), self.limit(">"), self.approval(name, ">")]
+        publish = [self.host(name), f"{self.audit(name)}.>", self.limit(">"), self.approval(name, ">")]
         publish += [f"$JS.API.DIRECT.GET.{POLICY}.{self.policy}", f"$JS.API.DIRECT.GET.{LIMITS}.{self.limit('>')}"]
-        publish += [f"$JS.API.DIRECT.GET.{AUDIT}.{self.audit(name)}"]
+        publish += [f"$JS.API.STREAM.INFO.{LIMITS}", f"$JS.API.DIRECT.GET.{AUDIT}.{self.audit(name)}.>"]
+        own = f"{AUDIT}.{name}"  # the consumer with which a host reads its own records
+        publish += [f"$JS.API.CONSUMER.CREATE.{own}.{self.audit(name)}.>", f"$JS.API.CONSUMER.MSG.NEXT.{own}"]
+        publish += [f"$JS.API.CONSUMER.DELETE.{own}"]
         return {"publish": publish, "subscribe": [inbox, f"{self.base}.policy.>", self.approval(name, ">")]}
 
 

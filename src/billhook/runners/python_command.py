@@ -53,6 +53,7 @@ class PythonCall(NamedTuple):
     env: Mapping[str, str]
     name: str = ""  # of the process, if it is not the interpreter's
     in_shell: bool = False  # whether a shell would wait for it, and report how it ended
+    preload: str = ""  # a module that its parent imports before it forks, and prepares
 
     @property
     def argv(self) -> tuple[str, ...]:

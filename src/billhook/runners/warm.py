@@ -29,7 +29,7 @@ from typing import Any, Final, NamedTuple
 from billhook.core.answers import Exit
 from billhook.runners import process, process_tree
 from billhook.runners.command import CoveredFiles
-from billhook.runners.process import Child, fed, launch
+from billhook.runners.process import Child, _Child, fed, launch
 from billhook.runners.process_tree import MARKER, Tree
 from billhook.runners.python_command import PythonCall, recognise
 from billhook.runners.spawn import Folder, Poll, _has_terminal, pipe, spawn
@@ -82,6 +82,7 @@ class InterpreterKey(NamedTuple):
     variables: tuple[tuple[str, str], ...]
     cwd: str  # if the interpreter is spelt relative to it
     identity: Identity
+    preload: str
 
 
 class NotWarmError(OSError):
@@ -114,7 +115,7 @@ async def start(
         if parent is None:
             return None
         script = _ScriptText.read(call, folder, parent, covered)
-        child = _handed_over(script, call, stdin, folder, parent, await parent.take())
+        child = _warm_child(script, call, stdin, folder, parent, await parent.take())
     except ChangedScriptError as error:
         return Child.failed(str(error))
     except OSError:  # NotWarmError, or no more descriptors or processes
@@ -129,35 +130,66 @@ def reason(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> str:
     return call if isinstance(call, str) else ""
 
 
-def _handed_over(
+async def fork(
+    kind: type[_Child], argv: Sequence[str], env: Mapping[str, str], *, script: str, preload: str
+) -> tuple[_Child, tuple[int, int], socket.socket] | None:
+    """Another program of billhook's own, as a fork of an interpreter that has imported `preload`: the child, both ends
+    of its standard input, and the socket that must stay open until it has begun. None: start it the plain way."""
+    call = recognise(argv, env, "")
+    if isinstance(call, str) or not process_tree.adopting():
+        return None
+    try:
+        with PARENTS.lock:
+            parent = PARENTS.get(call._replace(preload=preload), "")
+        if parent is None:
+            return None
+        text, spare = _ScriptText.of(script.encode()), await parent.take()
+        child, ends, _ = _handed_over(kind, text.message(call, parent), call, b"", "", spare)
+    except OSError:
+        return None
+    parent.last_used = time.monotonic()
+    asyncio.get_running_loop().call_later(PAUSE, parent.refill, call.script, text)
+    return child, ends, spare.link
+
+
+def _warm_child(
     script: "_ScriptText", call: PythonCall, stdin: bytes, cwd: str, parent: "Parent", spare: "Spare"
 ) -> "WarmChild":
-    report: EndReport | None = None
-
-    def hand_over(_argv: Sequence[str], fds: tuple[int, int, int], env: Mapping[str, str], _cwd: Folder) -> int:
-        nonlocal report
-        expected = EndReport()
-        try:
-            spare.send({**script.message(call, env, parent), "report": expected.address}, fds, cwd)
-        except BaseException:
-            expected.close()
-            raise
-        report = expected
-        return spare.pid
-
-    started = launch(WarmChild, call.argv, stdin, call.env, cwd, marker=spare.marker, spawn=hand_over)
-    if isinstance(started, str) or report is None:
-        if report is None:  # otherwise it was killed with its tree
-            spare.end()
-        else:
-            report.close()
-        raise NotWarmError(started)
-    child, child.ends, child.rest = started[0], started[1], started[2]
-    child.link = spare.link
+    try:
+        report = EndReport()
+    except OSError:
+        spare.end()
+        raise
+    try:
+        message = {**script.message(call, parent), "report": report.address}
+        child, ends, rest = _handed_over(WarmChild, message, call, stdin, cwd, spare)
+    except BaseException:
+        report.close()
+        raise
+    child.ends, child.rest, child.link = ends, rest, spare.link
     child.expect(report)
     child.refill = functools.partial(parent.refill, _file(call, cwd), script)
     parent.last_used = time.monotonic()
     return child
+
+
+def _handed_over(
+    kind: type[_Child], message: dict[str, Any], call: PythonCall, stdin: bytes, cwd: str, spare: "Spare"
+) -> tuple[_Child, tuple[int, int], memoryview]:
+    handed = False
+
+    def hand_over(_argv: Sequence[str], fds: tuple[int, int, int], env: Mapping[str, str], _cwd: Folder) -> int:
+        nonlocal handed
+        spare.send({**message, "env": _joined(env)}, fds, cwd)
+        handed = True
+        return spare.pid
+
+    started = launch(kind, call.argv, stdin, call.env, cwd, marker=spare.marker, spawn=hand_over)
+    if isinstance(started, str):
+        if not handed:  # otherwise it was killed with its tree
+            spare.end()
+        raise NotWarmError(started)
+    return started
 
 
 def _file(call: PythonCall, cwd: str) -> str:
@@ -288,15 +320,18 @@ class _ScriptText(NamedTuple):
     @classmethod
     def read(cls, call: PythonCall, cwd: str, parent: "Parent", covered: CoveredFiles | None) -> "_ScriptText":
         path = os.path.join(cwd or os.getcwd(), call.script)
-        text = _content(path)
+        script = cls.of(_content(path), covered)
         if parent.shadowed_in(os.path.dirname(os.path.realpath(path))):
             raise NotWarmError("its folder has a module with the name of one in the standard library")
-        digest = hashlib.sha256(text).hexdigest()
         if covered is not None:
-            _check_approved(os.path.abspath(path), digest, covered)
-        return cls(text, digest, covered)
+            _check_approved(os.path.abspath(path), script.digest, covered)
+        return script
 
-    def message(self, call: PythonCall, env: Mapping[str, str], parent: "Parent") -> dict[str, Any]:
+    @classmethod
+    def of(cls, text: bytes, covered: CoveredFiles | None = None) -> "_ScriptText":
+        return cls(text, hashlib.sha256(text).hexdigest(), covered)
+
+    def message(self, call: PythonCall, parent: "Parent") -> dict[str, Any]:
         encoded = os.fsencode
         return {
             "argv": [encoded(call.script), *map(encoded, call.arguments)],
@@ -304,7 +339,6 @@ class _ScriptText(NamedTuple):
             "name": encoded(call.name),
             "text": self.text,
             "digest": self.digest,
-            "env": _joined(env),
             "umask": _umask(),
             "folder": "" if self.covered is None else os.path.realpath(self.covered.folder),
             "covered": None if self.covered is None else {encoded(path): known for path, known in self.covered.files},
@@ -416,7 +450,7 @@ class Parent:
         ours, theirs = socket.socketpair()
         self._errors, output = pipe()
         marker = os.urandom(8).hex()
-        argv = (call.spelt, *call.flags, _MAIN, _ROOM)
+        argv = (call.spelt, *call.flags, _MAIN, _ROOM, call.preload)
         env = {**call.env, MARKER: f"{marker} {'-' * len(marker)}"}  # with room for the marker of a spare
         try:
             with process_tree.starting():
@@ -670,7 +704,7 @@ def _key(call: PythonCall, cwd: str) -> InterpreterKey:
     )
     relative = "/" in call.spelt and not call.spelt.startswith("/")
     return InterpreterKey(
-        call.program, call.spelt, call.flags, variables, cwd if relative else "", _identity(call.program)
+        call.program, call.spelt, call.flags, variables, cwd if relative else "", _identity(call.program), call.preload
     )
 
 

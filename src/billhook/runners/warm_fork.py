@@ -58,7 +58,10 @@ def serve(fresh: dict[str, Any], before: frozenset[str]) -> tuple[CodeType, dict
     atexit.register(QuickEnd.leave)
     for name in COMMON:
         import_module(name)
-    _say(control, _greeting(before))
+    greeting = _greeting(before)
+    if sys.argv[2]:  # for programs of billhook's own
+        import_module(sys.argv[2]).prepare()
+    _say(control, greeting)
     QuickEnd.filters, QuickEnd.shared = list(sys.modules["warnings"].filters), frozenset(sys.modules) - {"__main__"}
     sys.dont_write_bytecode = AtStart.writes_none
     os.chdir("/")  # it must not keep a project's folder in use
@@ -298,7 +301,7 @@ def _take_place(call: dict[str, Any], fds: list[int]) -> None:
     for fd in fds:
         os.close(fd)
     os.umask(call["umask"])
-    QuickEnd.pid, QuickEnd.report = os.getpid(), call["report"]
+    QuickEnd.pid, QuickEnd.report = os.getpid(), call.get("report", QuickEnd.report)
     _set_environment(call)
     _name_process(call)
     main_thread: Any = sys.modules["threading"].main_thread()
@@ -440,8 +443,8 @@ class QuickEnd:
     @classmethod
     def _report_end(cls) -> None:
         """Tell the daemon: the kernel takes long to free the memory. A plain process has closed its files by then."""
-        if os.getpid() == cls.pid:  # not a fork that the script made
-            name, key = cls.report
+        name, key = cls.report
+        if name and os.getpid() == cls.pid:  # not a fork that the script made
             os.closerange(0, max(map(int, _names("/proc/self/fd")), default=2) + 1)
             try:
                 _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM).sendto(

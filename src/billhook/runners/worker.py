@@ -26,6 +26,7 @@ from billhook.core.answers import FAILURES, NOTHING, Answer, Decision, Exit, OnF
 from billhook.core.dialect_traits import meanings
 from billhook.core.errors import BillhookError, StrictJSONError, UsageError
 from billhook.core.hook import Context, Known
+from billhook.runners import process_tree
 from billhook.runners.process import Child, launch
 from billhook.runners.process_tree import GRACE
 from billhook.runners.spawn import PIPE_MAX, prefill
@@ -170,6 +171,7 @@ class Key(NamedTuple):
 
     folder: str
     program: str
+    warm: bool  # whether it may be a fork of a warm interpreter
 
 
 class StrangerError(WorkerProtocolError):
@@ -184,7 +186,7 @@ class Worker(Child):
 
     def __init__(self, pid: int, marker: str, out: int, err: int) -> None:
         super().__init__(pid, marker, out, err)
-        self.key = Key("", "")
+        self.key = Key("", "", False)
         self.env: Mapping[str, str] = {}
         self.closings = 0
         self.greeting: Greeting | None = None
@@ -228,6 +230,16 @@ class Worker(Child):
         self._files.update((file[0], file) for file in told.files)
         self.usable = ended is None and told.reusable and told.status not in FAILURES
         return told
+
+    async def greets(self, seconds: float) -> bool:
+        """Whether it greets within so many seconds, and speaks our protocol. Otherwise it is ended."""
+        ended = await self.wait(seconds, until=lambda out: self._is_enough(out) or self.greeting is not None)
+        if ended is not None or self.greeting is None or self.greeting.protocol != PROTOCOL:
+            self.end_now()
+            return False
+        self._clear()
+        self._greeted = True
+        return True
 
     def is_fit(self) -> bool:
         """Whether it can be used again: it is alive and quiet, and none of its files has changed."""
@@ -326,17 +338,40 @@ class Worker(Child):
         return ended
 
 
-def start(key: Key, env: Mapping[str, str]) -> Worker | str:
-    """A new worker, or why it could not be started."""
-    # `-P`: files in the working directory can't replace our modules.
-    argv = [key.program, "-P", "-m", "billhook.runners.worker_main"]
+# `-P`: files in the working directory can't replace our modules.
+_FLAGS = ("-P",)
+_PROGRAM = "billhook.runners.worker_main"
+_MAIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker_main.py")  # the name of a fork in `ps`
+_GREETING = 2.0  # seconds for a fork to greet; then a new interpreter is started
+
+
+async def start(key: Key, env: Mapping[str, str]) -> Worker | str:
+    """A new worker, or why it could not be started: a fork of a warm interpreter in the daemon, else a new one."""
+    worker = await _forked(key, env) if key.warm else None
+    if worker is not None:
+        return worker
     # Not in the project: a relative PYTHONPATH means the same as for us. The worker changes its folder itself.
-    started = launch(Worker, argv, b"", env, None)
+    started = launch(Worker, [key.program, *_FLAGS, "-m", _PROGRAM], b"", env, None)
     if isinstance(started, str):
         return started
     worker, requests, _ = started
     worker.adopt(key, env, requests)
     return worker
+
+
+async def _forked(key: Key, env: Mapping[str, str]) -> Worker | None:
+    from billhook.runners import warm
+
+    argv, script = (key.program, *_FLAGS, _MAIN), f"from {_PROGRAM} import main\nmain()\n"
+    forked = await warm.fork(Worker, argv, env, script=script, preload=_PROGRAM)
+    if forked is None:
+        return None
+    worker, requests, link = forked
+    worker.adopt(key, env, requests)
+    try:
+        return worker if await worker.greets(_GREETING) else None
+    finally:
+        link.close()
 
 
 class Workers:
@@ -348,7 +383,7 @@ class Workers:
         self._closings = 0
         self._in_use = False
 
-    def take(self, key: Key, env: Mapping[str, str]) -> Worker | str:
+    async def take(self, key: Key, env: Mapping[str, str]) -> Worker | str:
         """A worker for one event, or why there is none. The caller returns it to the pool or ends it."""
         while (worker := self._pop(key, env)) is not None:
             if worker.is_fit():
@@ -356,7 +391,7 @@ class Workers:
                 return worker
             worker.end_now()
         closings = self._closings
-        made = start(key, env)
+        made = await start(key, env)
         if isinstance(made, Worker):
             made.closings = closings
         return made
@@ -454,12 +489,13 @@ class PythonHook(msgspec.Struct, frozen=True):
     interpreter: str = ""
     dialect: str = "spec"
     options: str = ""  # for the function, as JSON
+    warm: bool = True
     keeps_time: ClassVar[bool] = True
 
     @property
-    def batch_key(self) -> tuple[str, str]:
+    def batch_key(self) -> tuple[str, str, bool]:
         """Hooks with the same key that follow each other at an event take one request."""
-        return self.folder, self.interpreter
+        return self.folder, self.interpreter, self.warm
 
     def batch_call(self, outcome: Outcome, seconds: float, files: Sequence[File] = ()) -> bytes:
         """This hook's part of a request, for a step with that empty outcome and timeout."""
@@ -478,8 +514,9 @@ class PythonHook(msgspec.Struct, frozen=True):
             return Reply(status=Status.FAILED, error=f"the event is longer than {LARGEST_REQUEST:,} bytes")
         if ctx.seconds_left <= 0:
             return Reply(status=Status.TIMED_OUT, error="the deadline passed before it could start")
-        worker = WORKERS.take(
-            Key(self.folder, program), {"CLAUDE_PROJECT_DIR": self.folder, **inherited(hook_variables=False)}
+        warm = self.warm and client_env.served() is not None and process_tree.adopting()  # only in the daemon
+        worker = await WORKERS.take(
+            Key(self.folder, program, warm), {"CLAUDE_PROJECT_DIR": self.folder, **inherited(hook_variables=False)}
         )
         if isinstance(worker, str):
             return _not_started(worker)

@@ -113,7 +113,7 @@ _THREAD_GRACE = 0.05
 
 
 def main() -> None:
-    _import_billhook()
+    prepare()
     line = _OwnerPipes()
     files = LoadedFiles()
     line.say(msgspec.json.encode(Greeting(PROTOCOL, __version__)))
@@ -151,8 +151,8 @@ def _answers(project: "_Project", shared: "_RequestState") -> Iterator[bytes]:
             return
 
 
-def _import_billhook() -> None:
-    """Import all modules now that would otherwise be imported on first use."""
+def prepare() -> None:
+    """Import all modules that would otherwise be imported on first use. A warm parent does it once for its forks."""
     for name in billhook.__all__:
         getattr(billhook, name)
     lazy.import_all()

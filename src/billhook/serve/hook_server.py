@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import fields, replace
 
 from billhook import agents
-from billhook.agents import AGENTS, DOUBTFUL, OTHERS, canonical_event, dialect_of, who_calls, with_sent_names
+from billhook.agents import AGENTS, DOUBTFUL, OTHERS, SHARED, canonical_event, dialect_of, who_calls, with_sent_names
 from billhook.agents import whole as whole_event
 from billhook.agents.child import Dialect
 from billhook.core import client_env, strictjson
@@ -182,14 +182,17 @@ class MistypedError(BillhookError):
 
 
 def detect_event(said: str, stdin: bytes, env: Mapping[str, str], argument: str) -> tuple[Event, str]:
-    """The event on stdin, and the agent that sent it. For `--as claude` that may be another agent that reads Claude
-    Code's settings; its dialect is used then. Raises as `received` does."""
+    """The event on stdin, and the agent that sent it. That may be another agent that reads the same settings; its
+    dialect is used then. Raises as `received` does."""
     dialect = agents.dialect(said)
+    other = SHARED.get(said, "")
+    if other and agents.agent(other).sends(_object_in(stdin) or {}, env):
+        return _from_another(other, stdin, env, argument)
     if said != "claude":
         return received(dialect, stdin, env, argument), said
     try:
         event = received(dialect, stdin, env, argument)
-        if event.hook_event_name in EVENTS and DOUBTFUL.isdisjoint(event.payload):
+        if event.hook_event_name in EVENTS and "cwd" in event.payload and DOUBTFUL.isdisjoint(event.payload):
             return event, said
         agent = who_calls(said, event.payload, env)
     except BillhookError:  # not valid for Claude Code, but maybe for another agent
@@ -233,7 +236,7 @@ def received(dialect: "Dialect", stdin: bytes, env: Mapping[str, str], argument:
     known = canonical(name, dialect.meanings.name)
     if known:
         return _respelt(dialect, stdin, env, known)
-    if near := probable(name):
+    if name not in agents.others() and (near := probable(name)):
         raise MistypedError(f"there is no event `{name[:_LONGEST]}`; did you mean `{near}`?")
     return event
 
@@ -594,12 +597,17 @@ class HookServer:
             lines.append("the event continues without being checked")
             message = self._notice(event, why) if event is not None and not passing else ""
             if event is None or not message:
-                return HookResponse(passing, lines=tuple(lines))
+                return HookResponse(passing, self._silence(event), lines=tuple(lines))
             return self._heard(event, Answer(message=message), lines)
         if event is None:
             return HookResponse(self.last_code, lines=tuple(lines))
         refused = Answer(decision=Decision.DENY, reason=f"billhook: {why}")
         return self._heard(event, refused if self._can_refuse(event) else NOTHING, lines)
+
+    def _silence(self, event: Event | None) -> bytes:
+        """What the dialect prints without an opinion."""
+        silent = getattr(self.dialect, "silent", None)
+        return silent(event).stdout if silent is not None and event is not None else b""
 
     def _notice(self, event: Event, why: str) -> str:
         """The message for the user about an unchecked event; empty if it can't be shown, or already was."""
@@ -741,8 +749,9 @@ def _with_hooks(config: "Config", keep: Callable[[Hook], object]) -> "Config":
 
 
 def _for_part(config: "Config", name: str, spoken: str) -> "Config":
-    """Only the hooks for a narrower event, if an entry is for that event: the others listen for the whole event."""
-    if whole_event(name, spoken) == name:
+    """Only the hooks for a narrower event, if an entry is for that event beside the whole one: the others listen for
+    the whole event."""
+    if whole_event(name, spoken) == name or not AGENTS[spoken].parts:
         return config
     from billhook.config.declaration import BUILTINS
     from billhook.config.entry import Part

@@ -26,6 +26,7 @@ FOLDERS: Final = {
     "sessions": "billhook/sessions",
     "names": "billhook/names",
     "limits": "billhook/limits",
+    "shared": "billhook/shared-limits",
     "held": "billhook/held",
     "notices": "billhook/notices",
     "gates": "billhook/gates",

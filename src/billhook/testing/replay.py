@@ -54,6 +54,7 @@ Row = Mapping[str, Any]  # a hook as `billhook list --json` prints it, and as a 
 ReplayState = Literal["asked", "background", "skipped", "not asked"]  # the words of `billhook explain ID --json`
 
 _STANDINGS: Final[dict[str, ReplayState]] = {"skipped": "skipped", "background": "background"}
+_OWN_LAYERS: Final = ("managed", "fleet", "user")
 _LONGEST: Final = 200  # characters of a command or path in a reason
 
 
@@ -400,7 +401,7 @@ class _Substitutes:
 
     def _of(self, hook: Hook, name: str) -> Hook:
         run = self._run(hook, name)
-        own = hook.source.layer in ("user", "managed")
+        own = hook.source.layer in _OWN_LAYERS
         rank = _rank_of(run)
         allows = own and (rank == RANK[Decision.ALLOW] or isinstance(run, UnknownAnswer))
         condition = self._condition(
@@ -419,7 +420,7 @@ class _Substitutes:
             if any(limit.spends for limit, _ in run.limits):
                 return UnknownAnswer(Doubt(name, f"{name} depends on the tokens at that time"), self.past)
             self.stateful.append(hook)
-            return replace(run, state=self.state, clock=self.past.clock)
+            return replace(run, state=self.state, clock=self.past.clock, shared=False)
         if isinstance(run, actions.Persistent) and not isinstance(run.run, actions.CommandOutput):
             self.stateful.append(hook)
             return replace(run, state=self.state)
@@ -433,7 +434,7 @@ class _Substitutes:
         if name in self.runnable:
             self.codes.append(hook)
             return run
-        own = hook.source.layer in ("user", "managed")
+        own = hook.source.layer in _OWN_LAYERS
         return UnknownAnswer(Doubt(name, f"{name} runs code", allows=own), self.past)
 
     def _condition(self, hook: Hook, doubt: Doubt) -> Condition | None:

@@ -192,6 +192,7 @@ class _DoctorScope:
         self.daemon = checks.DaemonState(self.root)
         self.general = [*self.daemon.findings(), *checks.gate_findings(self.project)]
         self.general += [*checks.guard_findings(self.project), *checks.head_findings(self.project, self.root)]
+        self.general += checks.fleet_findings(self.project)
 
     def _hosts_here(self) -> Iterator[Agent]:
         """The agents that are on this machine, or whose files have billhook's entries."""

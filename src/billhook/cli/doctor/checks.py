@@ -48,7 +48,7 @@ _SECONDS: Final = 10.0
 _NEVER_CALLS: Final = ("disables", "does not start")  # in notes on settings with which the agent does not call billhook
 
 Level = Literal["ok", "unknown", "note", "warn", "fail"]
-About = Literal["program", "installed", "trust", "daemon", "hooks", "guard", "log", "canary", "coverage"]
+About = Literal["program", "installed", "trust", "daemon", "hooks", "guard", "log", "fleet", "canary", "coverage"]
 
 
 class DoctorFinding(msgspec.Struct, frozen=True):
@@ -192,6 +192,8 @@ def entry_findings(files: SettingsPair, others: list[InstalledEntries], *, asked
         yield from _in_time(one)
         yield from _up_to_date(one)
     yield from files.findings
+    if files.installed and host.escapes:
+        yield DoctorFinding("note", "installed", host.escapes)
     installed = [*files.installed, *others]
     have = {event for one in installed for event in one.events}
     if installed and "PreToolUse" not in have:
@@ -271,9 +273,9 @@ def _up_to_date(one: InstalledEntries) -> Iterator[DoctorFinding]:
 def _timeless(entry: Mapping[str, Any] | None, host: Agent) -> str:
     if entry is None:
         return ""
-    handler = entry["hooks"][0] if host.shape == "nested" else entry
+    handler = entry["hooks"][0] if "hooks" in entry else entry
     times = {host.timeout_key: None}
-    plain = {**entry, "hooks": [{**handler, **times}]} if host.shape == "nested" else {**entry, **times}
+    plain = {**entry, "hooks": [{**handler, **times}]} if "hooks" in entry else {**entry, **times}
     return _TIME.sub("deadline", json.dumps(plain, sort_keys=True))
 
 
@@ -477,6 +479,22 @@ def head_findings(project: str, root: Path) -> Iterator[DoctorFinding]:
         return
     well = DoctorFinding("ok", "log", f"the heads of the log are exported to {target}")
     yield DoctorFinding("warn", "log", wrong, "billhook events verify --head") if wrong else well
+
+
+def fleet_findings(project: str) -> Iterator[DoctorFinding]:
+    """The policy of the fleet, and whether this host is still in contact."""
+    config = loader.load_for_cwd(project)
+    if config.fleet is None:
+        return
+    if problem := config.fleet.problem:
+        yield DoctorFinding("warn", "fleet", problem, "billhook fleet status")
+        return
+    from billhook.config.fleet_policy import silence
+
+    silent, way = silence(Path(config.root)), "managed" if config.fleet.managed else "tightens only"
+    age = f"; no contact for {silent}: the last policy stays in force" if silent else ""
+    remedy = "billhook daemon status" if silent else ""
+    yield DoctorFinding("note" if silent else "ok", "fleet", f"{config.fleet.title} ({way}){age}", remedy)
 
 
 def guard_findings(project: str) -> Iterator[DoctorFinding]:

@@ -101,9 +101,26 @@ class Logs:
         for project, of_it in wanted.items():  # two projects may share a folder
             reader = here.reader(project)
             self._wanted.append((self._by_folder.setdefault(reader.folder, reader), of_it))
-        self._projects = frozenset(wanted)
+        self._projects: frozenset[str] | None = frozenset(wanted)
         self._keep = keep
         self._notes = notes
+
+    @classmethod
+    def of_all(
+        cls,
+        readers: Iterable[LogReader],
+        wanted: RecordFilter,
+        here: LogScope,
+        keep: Callable[[Record], bool] | None,
+        *,
+        notes: bool = False,
+    ) -> "Logs":
+        """The matching records of all projects in some logs."""
+        logs = cls({}, here, keep, notes=notes)
+        logs._wanted = [(reader, wanted) for reader in readers]
+        logs._by_folder = {reader.folder: reader for reader, _ in logs._wanted}
+        logs._projects = None
+        return logs
 
     @property
     def readers(self) -> list[LogReader]:
@@ -166,9 +183,16 @@ class Logs:
         ends = [(next(one.backward(notes=True), None), next(one.forward(notes=True), None)) for one in self.readers]
         return sum(newest.record.seq - oldest.record.seq + 1 for newest, oldest in ends if newest and oldest)
 
+    def matching(self, entries: Iterable[LogEntry]) -> Iterator[LogEntry]:
+        """Those of some records, read elsewhere, that match. All logs have the same filter."""
+        for reader, wanted in self._wanted[:1]:
+            found = reader.scan(wanted, self._notes, side_files=False).query
+            yield from self._kept(one for one in entries if found.may_match(one.line) and found.matches(one.record))
+
     def _kept(self, entries: Iterator[LogEntry]) -> Iterator[LogEntry]:
         for entry in entries:
-            if entry.record.project not in self._projects and entry.record.note is None:
+            elsewhere = self._projects is not None and entry.record.project not in self._projects
+            if elsewhere and entry.record.note is None:
                 continue
             if self._keep is None or self._keep(self.whole(entry)):
                 yield entry
@@ -476,17 +500,35 @@ def chosen(filters: Filters, here: LogScope) -> Logs:
     """The matching records; no logs if the session is `.` and the log is empty."""
     ids = meant(filters.sessions, here) if filters.sessions else {here.project: None}
     events = frozenset(_events(filters.events, here, ids or {here.project: None}))
-    wanted = RecordFilter(
+    wanted = record_filter(filters, events, frozenset(_tools(filters.tools, here)))
+    each = {project: msgspec.structs.replace(wanted, sessions=sessions) for project, sessions in ids.items()}
+    return Logs(each, here, failed if filters.failed else None, notes=_NOTES in events)
+
+
+def of_all(filters: Filters, readers: Iterable[LogReader], here: LogScope) -> Logs:
+    """The matching records of all projects in some logs. Sessions are named by id, its beginning, or their name."""
+    events = frozenset(_NOTES if folded(word) == _NOTES else canonical(word) or word for word in filters.events)
+    wanted = record_filter(filters, events, frozenset(map(tools.canonical, filters.tools)))
+    sessions = split(filters.sessions)
+
+    def keep(record: Record) -> bool:
+        named = (record.session_name == one or record.session_id.startswith(one) for one in sessions)
+        return (not sessions or any(named)) and (not filters.failed or failed(record))
+
+    return Logs.of_all(readers, wanted, here, keep if sessions or filters.failed else None, notes=_NOTES in events)
+
+
+def record_filter(filters: Filters, events: frozenset[str], tools: frozenset[str]) -> RecordFilter:
+    """The filter of a log for these options. `events` and `tools` have canonical names."""
+    return RecordFilter(
         events=events or None,
-        tools=frozenset(_tools(filters.tools, here)) or None,
+        tools=tools or None,
         decisions=filters.decisions,
         hook=plain_hook(filters.hook),
         since=filters.since,
         until=filters.until,
         text=filters.text,
     )
-    each = {project: msgspec.structs.replace(wanted, sessions=sessions) for project, sessions in ids.items()}
-    return Logs(each, here, failed if filters.failed else None, notes=_NOTES in events)
 
 
 def failed(record: Record) -> bool:

@@ -15,12 +15,15 @@ LINES = {
     "leave": "Make this machine independent again.",
     "status": "Show the policy of this host, or all hosts.",
     "publish": "Check, test, sign and publish a policy.",
+    "events": "The events of all hosts.",
+    "verify": "Check that the stream holds exactly a host's records.",
+    "approvals": "The questions of all hosts, and their answers.",
 }
 
 
 class _FleetGroup(LazyCommands):
     lines, package = LINES, __name__
-    modules: ClassVar = {"enrol": "host", "leave": "host", "publish": "rollout"}
+    modules: ClassVar = {"enrol": "host", "leave": "host", "publish": "rollout", "verify": "events"}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in LINES and not args[0].startswith("-"):

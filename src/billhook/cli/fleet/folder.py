@@ -25,6 +25,12 @@ def fleet_option(verb: Callable[..., Any]) -> Callable[..., Any]:
     return option("--fleet", "path", "FOLDER", text, default=lambda: os.environ.get(_VARIABLE) or ".")(verb)
 
 
+def reader_option(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """`--as NAME`: whose credentials are used."""
+    text = "Whose credentials: the name of a .creds file in the folder.  [default: reader]"
+    return option("--as", "member", "NAME", text, default="reader")(verb)
+
+
 def as_member(path: Path, fleet: FleetFolder, work: Callable[["Client"], Awaitable[T]], name: str = "admin") -> T:
     """Do some work over a connection of the administrator or the reader. Raises FleetError and UsageError."""
     if not fleet.url:

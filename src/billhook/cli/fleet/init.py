@@ -27,8 +27,10 @@ Exit code: 0 done, 2 usage or failure.""")
 @click.argument("org", required=False, default="")
 @fleet_option
 @option("--host", "hosts", "NAME", "Create credentials for a host. May be repeated.", multiple=True)
+@option("--reader", "readers", "NAME", "Create credentials that read everything. May be repeated.", multiple=True)
+@option("--approver", "approvers", "NAME", "The same, and the answers to questions count.", multiple=True)
 @option("--tag", "tags", "TAG", "A tag of these hosts, for rollouts. May be repeated.", multiple=True)
-@option("--revoke", "revoked", "NAME", "Remove a host, or the reader. May be repeated.", multiple=True)
+@option("--revoke", "revoked", "NAME", "Remove a host or another member. May be repeated.", multiple=True)
 @option("--url", "URL", "The address of the servers: creates the streams there.", default="")
 @option("--ca", "FILE", "The certificate of the authority that signed the servers' certificates.", default="")
 @option("--replicas", "NUMBER", "How many servers store each stream: 1, 3 or 5.", type=click.Choice(["1", "3", "5"]))
@@ -37,6 +39,8 @@ def verb(
     org: str,
     path: str,
     hosts: Sequence[str],
+    readers: Sequence[str],
+    approvers: Sequence[str],
     tags: Sequence[str],
     revoked: Sequence[str],
     url: str,
@@ -55,6 +59,10 @@ def verb(
     fleet = _created(folder, org)
     for name in words(hosts):
         fleet = server.add_member(folder, fleet, name, tags=words(tags))
+    for name in words(readers):
+        fleet = server.add_member(folder, fleet, name, "reader")
+    for name in words(approvers):
+        fleet = server.add_member(folder, fleet, name, "approver")
     for name in words(revoked):
         fleet = server.without_member(fleet, name)
     fleet = replace(fleet, url=url or fleet.url, ca=ca or fleet.ca, replicas=int(replicas or fleet.replicas))

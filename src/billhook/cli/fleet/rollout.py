@@ -32,7 +32,7 @@ def publish_verb(file: str, path: str, as_json: bool) -> int:
 
     async def send(client):  # type: ignore[no-untyped-def]
         newest = document_of(await last(client, POLICY, fleet.subjects.policy))
-        document = PolicyDocument(fleet.org, newest.sequence + 1 if newest else 1, rules)
+        document = PolicyDocument(fleet.org, newest.sequence + 1 if newest else 1, rules, approvers=fleet.approvers)
         await publish(client, fleet.subjects.policy, signed(document, seed))
         return document
 

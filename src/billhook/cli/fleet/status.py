@@ -11,13 +11,12 @@ import msgspec
 from billhook.cli.fleet.folder import as_member, fleet_option
 from billhook.cli.options import flag, usage
 from billhook.cli.screen import aligned, report
-from billhook.config.fleet_policy import AppliedPolicy, applied
+from billhook.config.fleet_policy import AppliedPolicy, applied, last_contact, silence
 from billhook.core.errors import UsageError
 from billhook.core.text import counted
 from billhook.fleet import server
 from billhook.fleet.connection import last, last_of_all
 from billhook.fleet.enrolment import Enrolment, enrolment
-from billhook.fleet.policy import link_state
 from billhook.fleet.report import HostState
 from billhook.fleet.signing import PolicyDocument, SignedPolicy
 from billhook.fleet.subjects import HOSTS, POLICY
@@ -50,20 +49,19 @@ def verb(path: str, as_json: bool) -> int:
 
 def _of_this_host(root: Path, member: Enrolment, as_json: bool) -> int:
     policy = applied(root) or AppliedPolicy(member.org, member.name, "")
-    checked = link_state(root).checked
-    connected = time.time() - checked < _SILENT
+    checked, silent = last_contact(root), silence(root)
+    connected = not silent
     data = {**msgspec.to_builtins(policy), "checked": checked, "connected": connected, "url": member.url}
-    report(as_json, _host_lines(member, policy, checked, connected), data)
+    report(as_json, _host_lines(member, policy, silent), data)
     return int(bool(not policy.sequence or policy.refused or policy.expired or not connected))
 
 
-def _host_lines(member: Enrolment, policy: AppliedPolicy, checked: float, connected: bool) -> Iterator[str]:
+def _host_lines(member: Enrolment, policy: AppliedPolicy, silent: str) -> Iterator[str]:
     yield f"host       {member.name} of {member.org}, at {member.url}"
     yield f"policy     {policy.sequence or 'none yet'}{', in shadow: the next one' if policy.shadow else ''}"
     yield f"signed by  {policy.signer}"
     yield f"obeys      {'everything (managed)' if policy.managed else 'what is stricter than your own rules'}"
-    age = f"last contact {shown_age(checked)}" if checked else "never in contact"
-    yield f"connected  {'yes' if connected else f'no; {age}: the last policy stays in force'}"
+    yield f"connected  {f'no contact for {silent}: the last policy stays in force' if silent else 'yes'}"
     if policy.valid_until:
         ended = f"; {'everything is denied' if policy.on_expiry == 'deny' else 'it stays in force'}" * policy.expired
         yield f"valid      until {time.strftime('%Y-%m-%d %H:%M', time.localtime(policy.valid_until))}{ended}"

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec
@@ -16,8 +16,9 @@ from billhook.agents import AGENTS, TABLE, agent
 from billhook.agents.base import Agent, Scope
 from billhook.cli.install import entries, plan
 from billhook.cli.install.entries import PROGRAM, TOKEN_VARIABLE, EntryOptions, IfMissing, ours
-from billhook.cli.options import choice, complete_among, flag, option, refuse_agents, usage
-from billhook.cli.screen import error_text, filled, note, say, say_json, shown_path, with_shown_paths
+from billhook.cli.options import at_terminal, choice, complete_among, flag, option, refuse_agents, usage
+from billhook.cli.screen import error_text, filled, hint, note, say, say_json, shown_path, with_shown_paths
+from billhook.cli.trust import agreed
 from billhook.config import sources
 from billhook.config.edit_json import measured
 from billhook.config.loader import load_config
@@ -195,8 +196,8 @@ Examples:
   billhook install claude --adopt     and move its hooks to billhook
   billhook install claude --events PreToolUse,Stop
 
-Exit code: 0 done, or installed already; 1 no agent was found;
-2 refused, or a file can't be changed.""")
+Exit code: 0 done, or installed already; 1 no agent was found, or you
+declined; 2 refused, or a file can't be changed.""")
 @click.argument("agents", nargs=-1, metavar="AGENT ...", shell_complete=complete_among([*AGENTS, ALL]))
 @scope_options
 @option("--events", "NAME,...", "Only these events.  [default: what hooks need]", multiple=True)
@@ -205,9 +206,17 @@ Exit code: 0 done, or installed already; 1 no agent was found;
 @flag("--http", "Let the agent call the daemon over HTTP, if it can.")
 @choice(("deny", "allow"), "--if-missing", "What happens on a machine without billhook.")
 @option("--program", "PATH", "Path of the billhook-hook program to write into your settings.", default="")
+@flag("--yes", "With `all`: don't ask.")
 @flag("--json", "as_json", "Print one line of JSON for each agent.")
 def verb(
-    agents: tuple[str, ...], scope: Scope, dry: bool, http: bool, if_missing: IfMissing, program: str, **given: Any
+    agents: tuple[str, ...],
+    scope: Scope,
+    dry: bool,
+    http: bool,
+    if_missing: IfMissing,
+    program: str,
+    yes: bool,
+    **given: Any,
 ) -> int:
     """Add billhook to an agent's settings.
 
@@ -216,6 +225,9 @@ def verb(
 
     --user writes the absolute path of billhook-hook into your own settings. --project writes settings that are
     committed and shared; on a machine without billhook, they deny calls and show how to install it.
+
+    `all` finds the agents on this machine, shows all changes, and asks once in a terminal. If one file can't be
+    changed, none is.
     """
     hosts, all_agents = named(agents)
     if not dry:
@@ -223,8 +235,10 @@ def verb(
     project = project_here(scope)
     options = _options(scope, http, if_missing, program)
     asked = _InstallRequest(scope=scope, project=project, dry=dry, **given)
-    here = entries.agents_here(scope, project) if all_agents else None
-    code = one_by_one(hosts, partial(_install, asked=asked, options=options, here=here))
+    if all_agents:
+        code = _install_all(hosts, asked, options, yes)
+    else:
+        code = one_by_one(hosts, lambda host: asked.make(_planned(host, asked, options)))
     lines = list(dict.fromkeys(line for change in asked.done for line in _next_steps(change, options)))
     if lines and not asked.as_json and not dry:
         say("\nnext\n" + "\n".join(f"  {line}" for line in lines))
@@ -244,9 +258,15 @@ class _InstallRequest(msgspec.Struct, kw_only=True):
 
     def make(self, change: plan.InstallChange) -> bool:
         """Show the change, make it unless this is a dry run, and report it."""
+        self.show(change)
+        return self.carry_out(change)
+
+    def show(self, change: plan.InstallChange) -> None:
         if not self.as_json and change.state not in ("already", "absent"):
             for line in _shown(change, self.dry):
                 say(line, whole=True)
+
+    def carry_out(self, change: plan.InstallChange) -> bool:
         if not self.dry:
             plan.carry_out(change)
             _approve(change)
@@ -292,27 +312,75 @@ def _daemon_address() -> str:
     return found.http.rstrip("/") if found is not None and found.http else "http://127.0.0.1:8123"
 
 
-def _install(host: Agent, asked: _InstallRequest, options: EntryOptions, here: dict[str, str] | None) -> bool:
-    why = ""
-    if here is not None and not here[host.name]:
-        lacking = "none of its files in" if os.path.exists(host.home()) else "no"
-        why = f"not found: no `{host.program}` on PATH, {lacking} {host.home()}"
-    elif options.http and not host.http:
-        why = host.why_no_http
-        if here is None:
-            raise UsageError(f"{host.title} can't use --http: {why}", hint="leave out --http")
-    if why and asked.as_json:
-        say_json({"agent": host.name, "scope": asked.scope, "state": "skipped", "why": why})
-    elif why:
-        say(f"{host.title}: skipped, {with_shown_paths(why)}")
-    if why:
-        return False
+def _planned(host: Agent, asked: _InstallRequest, options: EntryOptions) -> plan.InstallChange:
+    """The change to one agent's file. Raises BillhookError."""
+    if options.http and not host.http:
+        raise UsageError(f"{host.title} can't use --http: {host.why_no_http}", hint="leave out --http")
     target = plan.Target(host, asked.scope, asked.project, state_root())
     needs = plan.RequiredEvents(target)
     events = plan.chosen_events(host, asked.events) if asked.events else needs.events
     change = plan.plan_install(target, events, options, adopt=asked.adopt, seconds=needs.seconds)
-    notes = (*plan.widened(host, asked.events), *change.notes)
-    return asked.make(msgspec.structs.replace(change, notes=notes))
+    return msgspec.structs.replace(change, notes=(*plan.widened(host, asked.events), *change.notes))
+
+
+_ALL_OR_NONE: Final = "nothing was written: fix that, or name the agents to install"
+
+
+def _install_all(hosts: Sequence[Agent], asked: _InstallRequest, options: EntryOptions, yes: bool) -> int:
+    """Plan the changes for all agents that are here, show them together, and make them after one question."""
+    skipped = _skipped(hosts, asked, options)
+    for name, why in skipped.items() if asked.as_json else ():
+        say_json({"agent": name, "scope": asked.scope, "state": "skipped", "why": why})
+    if skipped and not asked.as_json:
+        titles = ", ".join(AGENTS[name].title for name in skipped)
+        say(
+            "\n".join(filled(f"skipped, not found here{' or without HTTP hooks' if options.http else ''}: {titles}", 0))
+        )
+    changes: list[plan.InstallChange] = []
+
+    def planned(host: Agent) -> bool:
+        changes.append(_planned(host, asked, options))
+        return True
+
+    code = one_by_one([host for host in hosts if host.name not in skipped], planned)
+    if code:
+        hint(_ALL_OR_NONE if code == 2 else "install one by its name: `billhook install claude`")
+        return code
+    for change in changes:
+        asked.show(change)
+    new = [change.target.host.title for change in changes if change.state != "already"]
+    asks = new and not asked.dry and not asked.as_json and not yes and at_terminal()
+    if asks and not agreed(f"Change the settings of {', '.join(new)}?"):
+        say("nothing was written")
+        return 1
+    return _all_made(changes, asked)
+
+
+def _skipped(hosts: Iterable[Agent], asked: _InstallRequest, options: EntryOptions) -> dict[str, str]:
+    """The agents that are not installed, by name, and why."""
+    here, found = entries.agents_here(asked.scope, asked.project), dict[str, str]()
+    for host in hosts:
+        lacking = "none of its files in" if os.path.exists(host.home()) else "no"
+        if not here[host.name]:
+            found[host.name] = f"not found: no `{host.program}` on PATH, {lacking} {host.home()}"
+        elif asked.scope == "project" and not host.project_file:
+            found[host.name] = "it has no project settings"
+        elif options.http and not host.http:
+            found[host.name] = host.why_no_http
+    return found
+
+
+def _all_made(changes: Sequence[plan.InstallChange], asked: _InstallRequest) -> int:
+    """Make the changes; if one fails, report which files were written before."""
+    for change in changes:
+        try:
+            asked.carry_out(change)
+        except BillhookError as error:
+            say(error_text(error), err=True)
+            done = [one.file for one in asked.done if one.state != "already"]
+            hint(f"written before that: {', '.join(map(shown_path, done))}" if done else "nothing was written")
+            return 2
+    return 0
 
 
 def _approve(change: plan.InstallChange) -> None:

@@ -73,10 +73,11 @@ def entry(host: Agent, event: str, options: EntryOptions) -> dict[str, Any]:
     else:
         names = {**({"name": NAME} if host.named else {}), **({"type": "command"} if host.typed else {})}
         handler = {**names, host.command_key: command(host, event, options, deadline)}
-    handler[host.timeout_key] = seconds * host.unit_per_second
+    if host.timeout_key:
+        handler[host.timeout_key] = seconds * host.unit_per_second
     if host.fail_closed and is_refused(host, event):
         handler[host.fail_closed[0]] = host.fail_closed[1]
-    return {**host.group, "hooks": [handler]} if host.shape == "nested" else handler
+    return {**host.group, "hooks": [handler]} if host.grouped(host.spellings[event]) else handler
 
 
 def is_refused(host: Agent, event: str) -> bool:
@@ -114,17 +115,20 @@ def command(host: Agent, event: str, options: EntryOptions, deadline: int) -> st
     argument = f" {host.spellings[event]}" if host.event_argument or whole(event) != event else ""
     program = shlex.quote(options.program)
     run = f"exec {program} --as {host.name} --deadline {deadline} --from {options.scope}{argument}"
-    if options.scope == "user" and not is_refused(host, event):
+    silent = host.neutral(event) is None
+    if options.scope == "user" and not is_refused(host, event) and silent:
         return run
     return f"command -v {program} >/dev/null 2>&1 || {_without(host, event, options)}; {run}"
 
 
 def _without(host: Agent, event: str, options: EntryOptions) -> str:
+    silence = host.neutral(event)
+    neutral = f"echo {shlex.quote(json.dumps(silence))}; " if silence is not None else ""
     if options.if_missing == "allow" and event in REFUSED_WITHOUT | {"SessionStart"}:
-        stdout = f"echo {shlex.quote(json.dumps({'systemMessage': UNGUARDED}))}; " if host.system_message else ""
+        stdout = f"echo {shlex.quote(json.dumps({'systemMessage': UNGUARDED}))}; " if host.system_message else neutral
         return f"{{ {stdout}echo {shlex.quote(UNGUARDED)} >&2; exit 0; }}"
     if options.if_missing == "allow" or not is_refused(host, event):
-        return "exit 0"
+        return f"{{ {neutral}exit 0; }}" if neutral else "exit 0"
     reason = MISSING_HERE if options.scope == "project" else MISSING_THERE.format(options.program, host.name)
     refusal = host.refusal(options.scope, whole(event))
     answer = refusal.output(reason)
@@ -192,6 +196,7 @@ class Handler(msgspec.Struct, frozen=True):
     data: dict[str, Any]
     group: dict[str, Any]  # its group, without the handlers; empty in a flat file
     line: int
+    under: str = "hooks"  # the key of the file below which it is
 
     @property
     def entry(self) -> dict[str, Any]:
@@ -202,11 +207,12 @@ class Handler(msgspec.Struct, frozen=True):
 def checked(text: str, host: Agent, file: str) -> edit_json.Document:
     """The parsed text, if entries can be added to it. Raises FaultyFileError."""
     document = edit_json.measured(text)
-    root, hooks = document.root, edit_json.at_path(document, ["hooks"])
+    key, root = host.hooks_key, document.root
+    hooks = edit_json.at_path(document, [key])
     if root is not None and not edit_json.is_mapping(root):
         raise _wrong(root, file, "the file is not a mapping", "enclose its content in `{` and `}`")
     if hooks is not None and not edit_json.is_mapping(hooks):
-        raise _wrong(hooks, file, "`hooks` is not a mapping", 'write "hooks": {}, or remove it')
+        raise _wrong(hooks, file, f"`{key}` is not a mapping", f'write "{key}": {{}}, or remove it')
     for name, value in zip(edit_json.keys(hooks), edit_json.items(hooks), strict=True):
         if not isinstance(value.value, tuple) and name in host.spellings.values():
             raise _wrong(value, file, f"`{name}` is not a list", f'write "{name}": [...]')
@@ -218,18 +224,24 @@ def _wrong(node: Node, file: str, message: str, hint: str) -> edit_json.FaultyFi
 
 
 def handlers(document: edit_json.Document, host: Agent) -> list[Handler]:
+    keys = dict.fromkeys(edit_json.keys(document.root) if host.named_groups else [host.hooks_key])
+    return [one for key in keys for one in _handlers_below(document, key, host)]
+
+
+def _handlers_below(document: edit_json.Document, key: str, host: Agent) -> list[Handler]:
     found = []
-    for event in dict.fromkeys(edit_json.keys(edit_json.at_path(document, ["hooks"]))):
-        listed = edit_json.at_path(document, ["hooks", event])
+    below = edit_json.at_path(document, [key])
+    for event in dict.fromkeys(edit_json.keys(below) if below is not None and edit_json.is_mapping(below) else ()):
+        listed = edit_json.at_path(document, [key, event])
         for at, item in enumerate(_listed(listed)):
             data = item.plain()
-            if isinstance(data, dict) and host.shape == "flat":
-                found.append(Handler(event, at, -1, data, {}, item.line))
+            if isinstance(data, dict) and not host.grouped(event):
+                found.append(Handler(event, at, -1, data, {}, item.line, key))
             elif isinstance(data, dict):
-                group = {key: value for key, value in data.items() if key != "hooks"}
-                inner = enumerate(_listed(edit_json.at_path(document, ["hooks", event, str(at), "hooks"])))
+                group = {name: value for name, value in data.items() if name != "hooks"}
+                inner = enumerate(_listed(edit_json.at_path(document, [key, event, str(at), "hooks"])))
                 mappings = [(number, one) for number, one in inner if edit_json.is_mapping(one)]
-                found += [Handler(event, at, number, one.plain(), group, one.line) for number, one in mappings]
+                found += [Handler(event, at, number, one.plain(), group, one.line, key) for number, one in mappings]
     return found
 
 
@@ -258,20 +270,22 @@ def holds(document: edit_json.Document, host: Agent, wanted: Mapping[str, Mappin
     return sorted(event for event, _ in found) == sorted(wanted) and all(data == wanted[event] for event, data in found)
 
 
-def with_entries(text: str, host: Agent, wanted: Mapping[str, Any]) -> str:
-    """The text with an entry added at the end of each event's list."""
+def with_entries(text: str, host: Agent, wanted: Mapping[str, Any], under: str = "") -> str:
+    """The text with an entry added at the end of each event's list. `under`: the key of the events, if it is not the
+    usual one."""
+    under = under or host.hooks_key
     text = edit_json.begun(text)
     document = edit_json.measured(text)
     for key, value in host.head.items():
         if key not in edit_json.keys(document.root):
             text = edit_json.appended(text, [], value, key)
-    if edit_json.at_path(document, ["hooks"]) is None:
-        return edit_json.appended(text, [], {event: [entry] for event, entry in wanted.items()}, "hooks")
+    if edit_json.at_path(document, [under]) is None:
+        return edit_json.appended(text, [], {event: [entry] for event, entry in wanted.items()}, under)
     for event, entry in wanted.items():
-        if edit_json.at_path(edit_json.measured(text), ["hooks", event]) is None:
-            text = edit_json.appended(text, ["hooks"], [entry], event)
+        if edit_json.at_path(edit_json.measured(text), [under, event]) is None:
+            text = edit_json.appended(text, [under], [entry], event)
         else:
-            text = edit_json.appended(text, ["hooks", event], entry)
+            text = edit_json.appended(text, [under, event], entry)
     return text
 
 
@@ -283,19 +297,21 @@ def without(text: str, host: Agent, leaves: Callable[[Handler], bool], original:
     document = edit_json.measured(text)
     found = handlers(document, host)
     leaving = [one for one in found if leaves(one)]
-    whole = {(one.event, one.at) for one in leaving} - {(one.event, one.at) for one in found if one not in leaving}
-    done = set()
+    staying = {(one.under, one.event, one.at) for one in found if one not in leaving}
+    done = set(staying)
     for one in reversed(leaving):
-        path = ["hooks", one.event, str(one.at)]
-        if (one.event, one.at) not in whole:
+        place, path = (one.under, one.event, one.at), [one.under, one.event, str(one.at)]
+        if place in staying:
             text = edit_json.removed(text, [*path, "hooks", str(one.inner)])
-        elif (one.event, one.at) not in done:
-            done.add((one.event, one.at))
+        elif place not in done:
+            done.add(place)
             text = edit_json.removed(text, path)
     before = edit_json.measured(original) if original is not None else None
-    for event in dict.fromkeys(one.event for one in leaving):
-        text = _pruned(text, ["hooks", event], before)
-    return _without_head(_pruned(text, ["hooks"], before), host, before) if leaving else text
+    for under, event in dict.fromkeys((one.under, one.event) for one in leaving):
+        text = _pruned(text, [under, event], before)
+    for under in dict.fromkeys(one.under for one in leaving):
+        text = _pruned(text, [under], before)
+    return _without_head(text, host, before) if leaving else text
 
 
 def _pruned(text: str, path: list[str], original: edit_json.Document | None) -> str:
@@ -446,6 +462,7 @@ class AdoptedHook(msgspec.Struct, frozen=True):
     event: str  # the agent's name of it
     entry: dict[str, Any]  # the item of the event's list: a group with this one handler, or the handler itself
     name: str  # its name in hooks.yaml
+    under: str = ""  # the key of the agent's file below which it was; empty: the usual one
 
 
 class AdoptionTarget(msgspec.Struct, frozen=True, kw_only=True):
@@ -488,7 +505,7 @@ class Adoption:
         mark = f"{self._host.name} {handler.event} {json.dumps(handler.entry)}"  # the original entry, with its event
         self.hooks[name] = {**self._fields(handler, event, action), ADOPTED: mark}
         self.seconds[event] = max(self.seconds.get(event, 0), self.hooks[name].get("timeout", 0))
-        self.handlers.append(AdoptedHook(handler.event, handler.entry, name))
+        self.handlers.append(AdoptedHook(handler.event, handler.entry, name, handler.under))
         self.picked.append(handler)
 
     def _stays(self, handler: Handler, action: Action | None) -> str:
@@ -594,11 +611,12 @@ def _adopted(name: str, mark: object, host: Agent) -> AdoptedHook | None:
         return None
     inner = entry.get("hooks") if isinstance(entry, dict) else None  # of a group: must be exactly one handler
     alone = isinstance(inner, list) and len(inner) == 1 and isinstance(inner[0], dict)
-    return AdoptedHook(words[1], entry, name) if isinstance(entry, dict) and (alone or host.shape == "flat") else None
+    usable = isinstance(entry, dict) and (alone or not host.grouped(words[1]))
+    return AdoptedHook(words[1], entry, name) if usable else None
 
 
 def _original_fields(one: AdoptedHook, host: Agent) -> dict[str, Any]:
-    nested = host.shape == "nested"
+    nested = host.grouped(one.event)
     data = one.entry["hooks"][0] if nested else one.entry
     group = {key: value for key, value in one.entry.items() if key != "hooks"} if nested else {}
     made = Adoption(host, [Handler(one.event, 0, 0 if nested else -1, data, group, 0)], set()).hooks

@@ -136,9 +136,9 @@ def put_back(text: str, host: Agent, adopted: Iterable[AdoptedHook]) -> str:
     """The text with adopted handlers added back, unless they are there already."""
     there = [(one.event, one.data) for one in entries.handlers(measured(text), host)]
     for one in adopted:
-        data = one.entry["hooks"][0] if host.shape == "nested" else one.entry
+        data = one.entry["hooks"][0] if host.grouped(one.event) else one.entry
         if (one.event, data) not in there:
-            text = entries.with_entries(text, host, {one.event: one.entry})
+            text = entries.with_entries(text, host, {one.event: one.entry}, one.under)
     return text
 
 
@@ -147,7 +147,7 @@ def as_it_was(text: str, original: str | None, host: Agent) -> str:
     if original is None:
         return text
     now, before = measured(text), measured(original)
-    here, there = at_path(now, ["hooks"]), at_path(before, ["hooks"])
+    here, there = at_path(now, [host.hooks_key]), at_path(before, [host.hooks_key])
     if here is None or there is None or _each(now, host) != _each(before, host):
         return text
     return text[: here.start] + original[there.start : there.end] + text[here.end :]

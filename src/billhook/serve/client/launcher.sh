@@ -70,21 +70,25 @@ deny() { # CODE [JSON]; output of `billhook hook` before it would make the JSON 
 find_kind() {
     case $event in
     pretooluse | beforetool | beforeshellexecution | beforemcpexecution | beforereadfile | \
-            beforetabfileread | tool.execute.before | pretoolcall | toolcall) kind=tool ;;
+            beforetabfileread | tool.execute.before | pretoolcall | toolcall | preruncommand | \
+            prewritecode | prereadcode | premcptooluse) kind=tool ;;
     userpromptsubmit | beforeagent | userpromptsubmitted | beforesubmitprompt | chat.message | \
-            prellmcall | input) kind=prompt ;;
+            prellmcall | preinvocation | input | preuserprompt) kind=prompt ;;
     permissionrequest) kind=permission ;;
     precompact | precompress) kind=compact ;;
     subagentstart) kind=subagent ;;
     posttooluse | aftertool | aftershellexecution | aftermcpexecution | afterfileedit | aftertabfileedit \
-            | tool.execute.after | posttoolcall | toolresult | posttoolusefailure | permissiondenied | \
-            notification | messagedisplay | sessionstart | session.created | onsessionstart | sessionend \
-            | onsessionend | sessionshutdown | setup | stop | afteragent | agentstop | session.idle | \
-            preverify | agentbeforesettle | stopfailure | subagentstop | teammateidle | postcompact | \
-            postmodelswitch | instructionsloaded | cwdchanged | filechanged | directoryadded | \
-            worktreeremove | aftermodel | beforetoolselection | todocreated | todocompleted | \
-            sessiondelete | erroroccurred | userprompttransformed | afteragentresponse | \
-            afteragentthought | workspaceopen) kind=unrefused ;;
+            | tool.execute.after | posttoolcall | toolresult | postruncommand | postwritecode | \
+            postreadcode | postmcptooluse | posttoolusefailure | permissiondenied | notification | \
+            messagedisplay | sessionstart | session.created | onsessionstart | sessionend | onsessionend \
+            | sessionshutdown | setup | stop | afteragent | agentstop | session.idle | preverify | \
+            agentbeforesettle | postcascaderesponse | stopfailure | subagentstop | teammateidle | \
+            postcompact | postcompaction | postmodelswitch | instructionsloaded | cwdchanged | \
+            filechanged | directoryadded | worktreeremove | aftermodel | beforetoolselection | \
+            todocreated | todocompleted | sessiondelete | erroroccurred | userprompttransformed | \
+            afteragentresponse | afteragentthought | workspaceopen | postinvocation | pretooluseresult | \
+            pretaskexec | posttaskexec | postfilecreate | postfilesave | postfiledelete | \
+            postsetupworktree) kind=unrefused ;;
     *) kind=other ;;
     esac
 }
@@ -92,6 +96,7 @@ find_kind() {
 answer() {
     case $dialect:$kind in
     cursor:subagent) deny 0 "{\"permission\":\"deny\",\"user_message\":\"$why\",\"agent_message\":\"$why\"}" ;;
+    antigravity:unrefused) deny 0 "{}" ;;
     *:subagent | *:unrefused) allow ;;
     claude:tool) deny 2 "{\"hookSpecificOutput\":{\"hookEventName\":\"PreToolUse\",\"permissionDecision\":\"deny\",\"permissionDecisionReason\":\"$why\"}}" ;;
     claude:prompt) deny 0 "{\"decision\":\"block\",\"reason\":\"$why\"}" ;;
@@ -122,10 +127,21 @@ answer() {
     opencode:*) deny 2 ;;
     hermes:prompt | hermes:subagent | hermes:compact) allow ;;
     hermes:*) deny 2 ;;
+    antigravity:prompt | antigravity:compact | antigravity:subagent) deny 0 "{}" ;;
+    antigravity:*) deny 0 "{\"decision\":\"deny\",\"reason\":\"$why\"}" ;;
+    devin:permission) deny 0 "{\"decision\":\"block\",\"reason\":\"$why\"}" ;;
+    devin:compact) allow ;;
+    devin:*) deny 2 ;;
     droid:compact) allow ;;
     droid:*) deny 2 ;;
+    goose:prompt | goose:subagent | goose:compact) allow ;;
+    goose:*) deny 2 ;;
+    kiro:prompt | kiro:subagent | kiro:compact) allow ;;
+    kiro:*) deny 2 ;;
     pi:compact) allow ;;
     pi:*) deny 2 ;;
+    windsurf:compact) allow ;;
+    windsurf:*) deny 2 ;;
     cline:*) deny 0 "{\"cancel\":true,\"errorMessage\":\"$why\"}" ;;
     crush:compact) allow ;;
     crush:*) deny 2 ;;

@@ -6,10 +6,11 @@ static const char *const kinds[] = {
     [TOOL] =
         " "
         "pretooluse beforetool beforeshellexecution beforemcpexecution beforereadfile beforetabfileread "
-        "tool.execute.before pretoolcall toolcall ",
+        "tool.execute.before pretoolcall toolcall preruncommand prewritecode prereadcode premcptooluse ",
     [PROMPT] =
         " "
-        "userpromptsubmit beforeagent userpromptsubmitted beforesubmitprompt chat.message prellmcall input ",
+        "userpromptsubmit beforeagent userpromptsubmitted beforesubmitprompt chat.message prellmcall "
+        "preinvocation input preuserprompt ",
     [PERMISSION] =
         " "
         "permissionrequest ",
@@ -22,17 +23,21 @@ static const char *const kinds[] = {
     [UNREFUSED] =
         " "
         "posttooluse aftertool aftershellexecution aftermcpexecution afterfileedit aftertabfileedit "
-        "tool.execute.after posttoolcall toolresult posttoolusefailure permissiondenied notification "
-        "messagedisplay sessionstart session.created onsessionstart sessionend onsessionend sessionshutdown "
-        "setup stop afteragent agentstop session.idle preverify agentbeforesettle stopfailure subagentstop "
-        "teammateidle postcompact postmodelswitch instructionsloaded cwdchanged filechanged directoryadded "
+        "tool.execute.after posttoolcall toolresult postruncommand postwritecode postreadcode postmcptooluse "
+        "posttoolusefailure permissiondenied notification messagedisplay sessionstart session.created "
+        "onsessionstart sessionend onsessionend sessionshutdown setup stop afteragent agentstop session.idle "
+        "preverify agentbeforesettle postcascaderesponse stopfailure subagentstop teammateidle postcompact "
+        "postcompaction postmodelswitch instructionsloaded cwdchanged filechanged directoryadded "
         "worktreeremove aftermodel beforetoolselection todocreated todocompleted sessiondelete erroroccurred "
-        "userprompttransformed afteragentresponse afteragentthought workspaceopen ",
+        "userprompttransformed afteragentresponse afteragentthought workspaceopen postinvocation "
+        "pretooluseresult pretaskexec posttaskexec postfilecreate postfilesave postfiledelete "
+        "postsetupworktree ",
 };
 
 /* The first row that fits counts. The reason is on stderr as well; the code applies if the form could be printed. */
 static const struct wording wordings[] = {
     {"cursor", IS(SUBAGENT), 0, "{'permission':'deny','user_message':'@','agent_message':'@'}\n"},
+    {"antigravity", IS(UNREFUSED), 0, "{}\n"},
     {NULL, IS(SUBAGENT) | IS(UNREFUSED), 0, PASSES},
     {"claude", IS(TOOL), 2,
      "{'hookSpecificOutput':{'hookEventName':'PreToolUse','permissionDecision':'deny','permissionDecisionR"
@@ -75,10 +80,21 @@ static const struct wording wordings[] = {
     {"opencode", ANY, 2, ""},
     {"hermes", IS(PROMPT) | IS(SUBAGENT) | IS(COMPACT), 0, PASSES},
     {"hermes", ANY, 2, ""},
+    {"antigravity", IS(PROMPT) | IS(COMPACT) | IS(SUBAGENT), 0, "{}\n"},
+    {"antigravity", ANY, 0, "{'decision':'deny','reason':'@'}\n"},
+    {"devin", IS(PERMISSION), 0, "{'decision':'block','reason':'@'}\n"},
+    {"devin", IS(COMPACT), 0, PASSES},
+    {"devin", ANY, 2, ""},
     {"droid", IS(COMPACT), 0, PASSES},
     {"droid", ANY, 2, ""},
+    {"goose", IS(PROMPT) | IS(SUBAGENT) | IS(COMPACT), 0, PASSES},
+    {"goose", ANY, 2, ""},
+    {"kiro", IS(PROMPT) | IS(SUBAGENT) | IS(COMPACT), 0, PASSES},
+    {"kiro", ANY, 2, ""},
     {"pi", IS(COMPACT), 0, PASSES},
     {"pi", ANY, 2, ""},
+    {"windsurf", IS(COMPACT), 0, PASSES},
+    {"windsurf", ANY, 2, ""},
     {"cline", ANY, 0, "{'cancel':true,'errorMessage':'@'}\n"},
     {"crush", IS(COMPACT), 0, PASSES},
     {"crush", ANY, 2, ""},

@@ -21,6 +21,18 @@ from billhook.core.errors import BillhookError
 from billhook.store.files import StoreError, create_once, read_bytes, state_root
 
 PLAIN = {"cache-control": "no-store", "x-content-type-options": "nosniff"}  # headers of every response
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+STRICT: Final = {
+    **PLAIN,
+    "content-security-policy": _POLICY,
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+"""Headers of pages for people: scripts and styles come from files of the page only, and no other page may embed it."""
 
 
 def json_response(value: object, status: int = 200, headers: Mapping[str, str] = {}) -> Response:

@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import time
+from contextlib import suppress
 from typing import Any, Final
 
 from billhook.core import strictjson
@@ -19,8 +20,9 @@ _KEPT: Final = 5.0
 _TIMEOUT: Final = 60.0
 _AT_ONCE: Final = 2
 _MOST: Final = 32
-_MODULE: Final = {"summary": "billhook.config.log_summary"}
-_VERBS: Final = {"list": "list", "check": "check", "doctor": "doctor", "explain": "explain"}
+_COMMANDS: Final = {name: ("billhook", name, "--json") for name in ("list", "check", "doctor", "explain")} | {
+    "summary": ("billhook.config.log_summary", "{project}")
+}
 _PROGRAM: Final = (sys.executable, "-P", "-X", "utf8", "-m")
 
 
@@ -35,12 +37,9 @@ class Commands:
         """The values that a command prints. Raises UsageError."""
         if not os.path.isabs(project) or not os.path.isdir(project):  # noqa: ASYNC240 (one stat)
             raise UsageError("the folder of this project does not exist any more")
-        if name not in _MODULE and name not in _VERBS:
+        if name not in _COMMANDS or (id_ and not (id_.isalnum() and id_.isascii())):
             raise UsageError("unknown command")
-        if id_ and not (id_.isalnum() and id_.isascii()):
-            raise UsageError("invalid id")
-        key = (name, project, id_)
-        now = time.monotonic()
+        key, now = (name, project, id_), time.monotonic()
         made, task = self._results.get(key, (0.0, None))
         if task is None or (task.done() and now - made > _KEPT):
             while len(self._results) >= _MOST:
@@ -50,24 +49,16 @@ class Commands:
         return await asyncio.shield(task)
 
     async def _run(self, name: str, project: str, id_: str) -> list[Any]:
-        words = [_MODULE[name], project] if name in _MODULE else ["billhook", _VERBS[name], *([id_] if id_ else [])]
-        words += ["--json"] if name in _VERBS else []
-        nice = shutil.which("nice")
-        argv = [*([nice, "-n", "10"] if nice else []), *_PROGRAM, *words]
+        words = [word.replace("{project}", project) for word in (*_COMMANDS[name], id_) if word]
+        nice = [program, "-n", "10"] if (program := shutil.which("nice")) else []
+        argv = [*nice, *_PROGRAM, *words]
         kept = bytearray()
         async with self._room:
             ended = await process.start(argv, stdin=b"", env=os.environ, cwd=project, keep=kept).wait(_TIMEOUT)
-        try:
+        with suppress(StrictJSONError):
             lines = [line for line in bytes(kept).splitlines() if line.strip()]
-            found = [strictjson.loads_leniently(line, max_depth=500) for line in lines]
-        except StrictJSONError:
-            found = []
-        if not found and (ended is None or ended.code not in (0, 1)):
-            why = "it took too long" if ended is not None and ended.timed_out else _first_line(ended)
-            raise UsageError(f"`billhook {name}` failed: {why}", hint="run it in a terminal")
-        return found
-
-
-def _first_line(ended: Any) -> str:
-    lines = ended.stderr.decode("utf-8", "replace").strip().splitlines() if ended is not None else []
-    return lines[0] if lines else "no output"
+            if lines or (ended is not None and ended.code in (0, 1)):
+                return [strictjson.loads_leniently(line, max_depth=500) for line in lines]
+        told = "" if ended is None else ended.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
+        why = "it took too long" if ended is not None and ended.timed_out else told or "no output"
+        raise UsageError(f"`billhook {name}` failed: {why}", hint="run it in a terminal")

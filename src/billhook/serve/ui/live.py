@@ -28,9 +28,6 @@ from billhook.store.log.reader import LogReader
 
 INTERVAL: Final = 0.3
 _MOST: Final = 200  # events in one message; a page that missed some reads them again
-_AT_MOST: Final = 1 << 20
-_SHOWN: Final = ("id", "code", "session", "project", "agent", "event", "tool", "call", "reason", "hooks", "asked",
-                 "until", "answer", "by", "via", "answered", "why")  # fmt: skip
 _log = logging.getLogger("billhook.serve")
 
 
@@ -54,10 +51,6 @@ class Live:
         if self._task is None or self._task.done():
             self._task = asyncio.ensure_future(self._run())
         return EventResponse(self.stream, reader)
-
-    def open_questions(self) -> list[dict[str, Any]]:
-        """The questions of one day, without what identifies their calls."""
-        return [{name: getattr(one, name) for name in _SHOWN} | {"state": one.state} for one in self._questions.all()]
 
     @property
     def busy(self) -> bool:
@@ -83,28 +76,25 @@ class Live:
         self._watcher.close()
 
     def _news(self) -> dict[str, Any]:
-        rows, missed = list[dict[str, Any]](), False
-        for log in records.logs(self._root):
-            new, all_of_them = self._new_in(log)
-            rows, missed = [*rows, *new], missed or not all_of_them
-        news: dict[str, Any] = {"rows": rows[:_MOST], "missed": missed or len(rows) > _MOST} if rows else {}
+        found = [one for log in records.logs(self._root) for one in self._new_in(log)]
+        news: dict[str, Any] = {"rows": found} if len(found) < _MOST else {"missed": True}
+        news = news if found else {}
         asked = self._questions.stamp()
         if asked != self._asked:
             self._asked = asked
-            news["questions"] = self.open_questions()
+            news["questions"] = [one.shown for one in self._questions.all()]
         return news
 
-    def _new_in(self, log: LogReader) -> tuple[list[dict[str, Any]], bool]:
-        """The new events of a log, newest first, and whether these are all."""
+    def _new_in(self, log: LogReader) -> list[dict[str, Any]]:
+        """The new events of a log, newest first; at most so many as one message has."""
         state = _state(log.folder / CURRENT)
         before, last = self._seen.get(log.folder, ((), 0))
         if state == before:
-            return [], True
+            return []
         is_news = self._began or log.folder in self._seen
-        found = page(log, ALL, after=last, limit=_MOST if is_news else 1, at_most=_AT_MOST)
-        newest = found.entries[0].record.seq if found.entries else last
-        self._seen[log.folder] = (state, newest)
-        return [records.row(one.record) for one in found.entries] if is_news else [], not is_news or not found.before
+        found = page(log, ALL, after=last, limit=_MOST if is_news else 1)
+        self._seen[log.folder] = state, found.entries[0].record.seq if found.entries else last
+        return [records.row(one.record) for one in found.entries] if is_news else []
 
 
 def _state(path: Path) -> tuple[int, ...]:

@@ -2,9 +2,10 @@
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -21,7 +22,6 @@ from billhook.store.log.reader import LogReader, hooks_of
 _MOST_LOGS: Final = 30
 _TAIL: Final = 512 << 10  # bytes of each log in which sessions are searched
 _RECENT: Final = 24 * 3600.0  # seconds: older sessions are not in the list
-_LONGEST: Final = 300  # characters of one value in a list
 _FAILED: Final = frozenset({"failed", "timed_out", "could_not_start"})
 
 
@@ -38,33 +38,13 @@ class PageFilter(msgspec.Struct, frozen=True):
     failed: bool = False
     before: int = 0
     after: int = 0
-    limit: int = 100
-
-    @classmethod
-    def of(cls, query: Mapping[str, str]) -> "PageFilter":
-        """The filter of a query. Raises UsageError."""
-        try:
-            found = msgspec.convert(dict(query), cls, strict=False)
-        except msgspec.ValidationError as error:
-            raise UsageError(f"invalid filter: {error}") from None
-        if not 0 < found.limit <= 500:
-            raise UsageError("`limit` must be between 1 and 500")
-        return found
+    limit: Annotated[int, msgspec.Meta(ge=1, le=500)] = 100
 
     @property
     def wanted(self) -> RecordFilter:
-        def one(value: str) -> frozenset[str] | None:
-            return frozenset((value,)) if value else None
-
-        return RecordFilter(
-            project=self.project,
-            sessions=one(self.session),
-            events=one(self.event),
-            tools=one(self.tool),
-            decisions=one(self.decision),
-            hook=self.hook or None,
-            text=self.text or None,
-        )
+        chosen = {"sessions": self.session, "events": self.event, "tools": self.tool, "decisions": self.decision}
+        sets: dict[str, Any] = {name: frozenset((value,)) for name, value in chosen.items() if value}
+        return RecordFilter(project=self.project, hook=self.hook or None, text=self.text or None, **sets)
 
 
 def log_of(root: Path, project: str) -> LogReader:
@@ -90,9 +70,13 @@ def projects(root: Path) -> list[str]:
     return list(dict.fromkeys(entries[0].record.project for entries in newest if entries))
 
 
-def listed(root: Path, wanted: PageFilter) -> dict[str, Any]:
+def listed(root: Path, query: Mapping[str, str]) -> dict[str, Any]:
     """A page of events, newest first. It may be short, or empty, although there are older ones: then `before` is the
-    place at which the next page begins, because one page reads only some of a log."""
+    place at which the next page begins, because one page reads only some of a log. Raises UsageError."""
+    try:
+        wanted = msgspec.convert(dict(query), PageFilter, strict=False)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"invalid filter: {error}") from None
     log, keep = log_of(root, wanted.project), _has_failed if wanted.failed else None
     found = page(log, wanted.wanted, before=wanted.before, after=wanted.after, limit=wanted.limit, keep=keep)
     return {"rows": [row(log.whole(one.record)) for one in found.entries], "before": found.before, "read": found.read}
@@ -104,21 +88,15 @@ def _has_failed(record: Record) -> bool:
 
 def row(record: Record) -> dict[str, Any]:
     """An event in a list."""
-    turn = record.turn_id.rpartition(":")[2]
-    return {
-        "seq": record.seq,
-        "id": record.id,
-        "time": record.time,
-        "event": record.event,
+    turn, decision = record.turn_id.rpartition(":")[2], record.decision
+    by = [one.hook for one in record.outcomes if one.decision == decision != "none"]
+    return {name: getattr(record, name) for name in ("seq", "id", "time", "event", "project", "host")} | {
         "tool": record.tool or "",
         "session": record.session_id,
         "name": record.session_name,
         "turn": turn if turn.isdigit() else "",
-        "project": record.project,
-        "host": record.host,
-        "decision": "stop" if record.stop else record.decision,
-        "reason": (record.reason or "")[:_LONGEST],
-        "by": _deciding(record),
+        "decision": "stop" if record.stop else decision,
+        "by": by,
         "ms": record.duration_ms,
         "failed": _has_failed(record),
         "text": call_text(record),
@@ -126,33 +104,21 @@ def row(record: Record) -> dict[str, Any]:
     }
 
 
-def _deciding(record: Record) -> list[str]:
-    if record.decision == "none":
-        return []
-    return [one.hook for one in record.outcomes if one.decision == record.decision]
-
-
 def whole(root: Path, project: str, id_: str) -> dict[str, Any]:
-    """One record with everything that it has. Raises UsageError and StoreError."""
+    """One record with everything that it has. Raises UsageError."""
     log = log_of(root, project)
     entry = log.find(id_) if len(id_) >= 8 else None
     if entry is None or entry.record.project != project:
         raise UsageError("this event is not in the log")
-    record, problem = entry.record, ""
+    record, problem = entry.record, "" if is_whole(entry.line) else "hash mismatch: the record was changed"
     try:
         record = log.whole(record)
     except StoreError as error:
         problem = error.message
-    state = problem or ("" if is_whole(entry.line) else "hash mismatch: the record was changed")
-    return {"row": row(record), "record": record, "effects": _effects(record), "problem": state}
-
-
-def _effects(record: Record) -> list[Effect]:
-    """What the call would do, as far as the record has its input."""
-    try:
-        return list(getattr(parse(record.payload), "effects", ()))
-    except BillhookError:
-        return []
+    effects: list[Effect] = []
+    with suppress(BillhookError):  # the record has no whole input
+        effects = list(getattr(parse(record.payload), "effects", ()))
+    return {"row": row(record), "record": record, "effects": effects, "problem": problem}
 
 
 def sessions(root: Path) -> list[dict[str, Any]]:
@@ -160,23 +126,14 @@ def sessions(root: Path) -> list[dict[str, Any]]:
     since = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() - _RECENT))
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for log in logs(root):
-        for record in _newest(log, since):
-            last = row(record)
-            one = found.setdefault(
-                (record.project, record.session_id),
-                {**{name: last[name] for name in ("session", "name", "project", "host")}, "last": last}
-                | {"turn": "", "events": 0, "denied": 0, "asked": 0, "failed": 0, "first": ""},
-            )
+        newest = page(log, RecordFilter(since=since), limit=5000, at_most=_TAIL).entries
+        for last in (row(one.record) for one in newest if one.record.event != TRUST):
+            same = {name: last[name] for name in ("session", "name", "turn", "project", "host")}
+            none = {**same, "last": last, "events": 0, "denied": 0, "asked": 0, "failed": 0}
+            one = found.setdefault((last["project"], last["session"]), none)
             one["turn"] = one["turn"] or last["turn"]
             one["events"] += 1
-            one["denied"] += record.decision == "deny"
-            one["asked"] += record.decision == "ask"
+            one["denied"] += last["decision"] == "deny"
+            one["asked"] += last["decision"] == "ask"
             one["failed"] += last["failed"]
-            one["first"] = record.time
     return sorted(found.values(), key=lambda one: one["last"]["time"], reverse=True)
-
-
-def _newest(log: LogReader, since: str) -> Iterator[Record]:
-    for entry in page(log, RecordFilter(since=since), limit=5000, at_most=_TAIL).entries:
-        if entry.record.event != TRUST:
-            yield entry.record

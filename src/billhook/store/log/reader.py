@@ -244,7 +244,7 @@ Filled = Callable[[Record, Group], Record]  # adds the fields of the side file, 
 
 _SIDE: Final = b'"side":{'  # In every line whose record has a side file. Inside a string the quotes would be escaped.
 _FEWEST_DIGITS: Final = 8  # Ids and hashes match from this many digits on: `bad` and `cafe` would match too many.
-_LAYERS: Final = frozenset({"managed", "user", "explicit", "project", "local", "built-in"})
+_LAYERS: Final = frozenset({"managed", "fleet", "user", "explicit", "project", "local", "built-in"})
 """Where hooks come from. In a record it is a prefix of names that several hooks share."""
 _COMPARED: Final = frozenset({"session_id", "tool", "decision", "project"})
 """Fields that are compared. They go to a side file only if the other fields are too long by themselves."""

@@ -1,21 +1,56 @@
-// The frame: login, views, live news, keyboard.
+// The frame: login, views, news, keyboard.
 
 import { get, listen, post } from "./api.js";
-import { base, failure, h } from "./dom.js";
-import { health } from "./health.js";
-import { hooks } from "./hooks.js";
-import { insights } from "./insights.js";
-import { now } from "./now.js";
-import { timeline } from "./timeline.js";
+import { Health } from "./health.js";
+import { Hooks } from "./hooks.js";
+import { Insights } from "./insights.js";
+import { Now } from "./now.js";
+import { address, base, Failure } from "./parts.js";
+import { html, render } from "./preact.js";
+import { Timeline } from "./timeline.js";
 
-const VIEWS = { now, timeline, hooks, insights, health };
-const main = document.getElementById("main");
-const picker = document.getElementById("project");
-const app = { sessions: new Map(), questions: [], projects: [], project: "" };
-let view = null;
-let shown = "";
+const VIEWS = { now: Now, timeline: Timeline, hooks: Hooks, insights: Insights, health: Health };
+const KEYS = [["j k", "next, previous row"], ["Enter", "open the row"], ["Esc", "close the event, or leave the field"],
+  ["/", "search in the timeline"], ["1 2 3 4 5", "Now, Timeline, Hooks, Insights, Health"], ["?", "this list"]];
+const app = { sessions: new Map(), questions: [], projects: [], project: "", view: "", fields: {}, state: "",
+  problem: null, announced: "", hear: null, announce: (text) => set({ announced: text }), go };
+const find = (selector) => document.querySelector(selector);
 
-// -- login
+function set(changes) {
+  Object.assign(app, changes);
+  const waiting = app.questions.filter((one) => one.state === "waiting" && one.until > Date.now() / 1000).length;
+  document.title = `${waiting ? `(${waiting}) ` : ""}billhook`;
+  render(html`<${Frame} waiting=${waiting} />`, document.body);
+}
+
+function Frame({ waiting }) {
+  const View = VIEWS[app.view];
+  const count = (name) => name === "now" && html`<span class="count">${waiting || ""}</span>`;
+  const link = (name) => html`<a href="#/${name}" data-view=${name} 
+    aria-current=${name === app.view ? "page" : null}>${name[0].toUpperCase() + name.slice(1)}${count(name)}</a>`;
+  return html`<a class="skip" href="#main">Skip to content</a>
+    <header>
+      <span class="brand"><img src="icon.svg" alt="" width="18" height="18" />billhook</span>
+      <nav aria-label="Views">${Object.keys(VIEWS).map(link)}</nav>
+      <span class="grow"></span>
+      <label class="project"><span class="hidden">Project</span><select id="project" value=${app.project}
+        onChange=${choose}>${app.projects.map((one) => html`<option value=${one} title=${one}>${base(one)}</option>`)}
+      </select></label>
+      <span role="status" class="state ${app.state}" title=${app.state === "offline"
+        && "No connection to the daemon; `billhook ui` opens a new page"}>${app.state}</span>
+      <button id="help" class="icon" type="button" aria-label="Keyboard shortcuts" onClick=${help}>?</button>
+    </header>
+    <main id="main" tabindex="-1" class=${app.view}>${app.problem ? html`<div class="blank"><h1>Not logged in</h1>
+      <${Failure} of=${app.problem} /><p>Run <code>billhook ui</code> in a terminal: its link works once.</p></div>`
+      : View && html`<${View} key=${app.view} app=${app} />`}</main>
+    <dialog aria-labelledby="keys-title"><h2 id="keys-title">Keyboard</h2>
+      <dl>${KEYS.map(([keys, text]) => html`<dt>${keys.split(" ").map((key) => html`<kbd>${key}</kbd> `)}</dt>
+        <dd>${text}</dd>`)}</dl>
+      <form method="dialog"><button>Close</button></form></dialog>
+    <div class="hidden" aria-live="polite">${app.announced}</div>`;
+}
+
+// -- login and news
 
 async function begin() {
   const code = /^#code=([\w-]+)$/.exec(location.hash);
@@ -24,142 +59,92 @@ async function begin() {
     await post("login", { code: code[1] }).catch(() => {});
   }
   try {
-    take(await get("now"));
-  } catch (error) {
-    main.replaceChildren(h("div", { class: "blank" }, h("h1", {}, "Not logged in"), failure(error),
-      h("p", {}, "Run ", h("code", {}, "billhook ui"), " in a terminal: it prints a link that works once.")));
-    return;
+    await refresh();
+  } catch (problem) {
+    return set({ problem });
   }
-  listen(news, state);
+  listen(hear, (state) => set({ state }));
   addEventListener("hashchange", route);
   route();
 }
 
-function take(found) {
-  app.sessions = new Map(found.sessions.map((one) => [`${one.project}\n${one.session}`, one]));
-  app.questions = found.questions;
-  for (const project of found.projects) known(project);
-  badge();
+async function refresh() {
+  const found = await get("now");
+  const sessions = new Map(found.sessions.map((one) => [`${one.project}\n${one.session}`, one]));
+  found.projects.forEach(know);
+  set({ sessions, questions: found.questions });
 }
 
-function known(project) {
-  if (!project || app.projects.includes(project)) return;
-  app.projects.push(project);
-  picker.append(h("option", { value: project, title: project }, base(project)));
-  app.project ||= project;
-}
-
-// -- news
-
-async function news(found) {
-  if (found.missed) take(await get("now"));
-  else for (const row of [...(found.rows || [])].reverse()) add(row);
-  if (found.questions) app.questions = found.questions;
-  badge();
-  view?.news?.(found);
+async function hear(found) {
+  if (found.missed) await refresh();
+  [...(found.rows || [])].reverse().forEach(add);
+  set(found.questions ? { questions: found.questions } : {});
+  app.hear?.(found);
 }
 
 function add(row) {
   const key = `${row.project}\n${row.session}`;
-  const zero = { events: 0, denied: 0, asked: 0, failed: 0, first: row.time };
-  const one = app.sessions.get(key) || { ...zero, session: row.session, project: row.project, host: row.host };
-  one.events += 1;
-  one.denied += row.decision === "deny" ? 1 : 0;
-  one.asked += row.decision === "ask" ? 1 : 0;
-  one.failed += row.failed ? 1 : 0;
-  app.sessions.delete(key);
-  app.sessions.set(key, { ...one, name: row.name || one.name, turn: row.turn || one.turn, last: row });
-  known(row.project);
+  const { session, project, host } = row;
+  const none = { session, project, host, events: 0, denied: 0, asked: 0, failed: 0 };
+  const one = app.sessions.get(key) || none;
+  app.sessions.set(key, { ...one, events: one.events + 1, denied: one.denied + (row.decision === "deny"),
+    asked: one.asked + (row.decision === "ask"), failed: one.failed + row.failed, name: row.name || one.name,
+    turn: row.turn || one.turn, last: row });
+  know(row.project);
 }
 
-function badge() {
-  const waiting = app.questions.filter((one) => one.state === "waiting").length;
-  document.title = `${waiting ? `(${waiting}) ` : ""}billhook`;
-  document.getElementById("waiting").textContent = waiting || "";
-}
-
-function state(word) {
-  const element = document.getElementById("state");
-  element.className = `state ${word}`;
-  element.textContent = word;
-  element.title = word === "live" ? "New events appear at once"
-    : "No connection to the daemon; `billhook ui` opens a new page";
+function know(project) {
+  if (project && !app.projects.includes(project)) app.projects.push(project);
+  app.project ||= project;
 }
 
 // -- views
 
 function route() {
   const [name, query] = location.hash.replace(/^#\/?/, "").split("?");
-  const chosen = VIEWS[name] ? name : "now";
   const fields = Object.fromEntries(new URLSearchParams(query || ""));
-  if (fields.project) known(fields.project);
-  app.project = fields.project || app.project;
-  picker.value = app.project;
-  for (const tab of document.querySelectorAll("#tabs a"))
-    tab.toggleAttribute("aria-current", tab.dataset.view === chosen);
-  if (chosen === shown && view?.update) {
-    view.update(fields);
-    return;
-  }
-  view?.close?.();
-  shown = chosen;
-  main.replaceChildren();
-  main.className = chosen;
-  view = VIEWS[chosen](main, app, fields);
+  know(fields.project);
+  set({ view: VIEWS[name] ? name : "now", fields, project: fields.project || app.project });
 }
 
-function tabs() {
-  const names = Object.keys(VIEWS).map((name) => h("a", { href: `#/${name}`, "data-view": name },
-    name[0].toUpperCase() + name.slice(1), name === "now" ? h("span", { id: "waiting", class: "count" }) : null));
-  document.getElementById("tabs").append(...names);
+/** Show a view with other fields, without another step in the history. */
+function go(fields) {
+  history.replaceState(null, "", address(app.view, { project: app.project, ...fields }));
+  route();
 }
 
-picker.addEventListener("change", () => {
-  app.project = picker.value;
-  const target = shown === "now" ? "timeline" : shown;
-  location.hash = `#/${target}?${new URLSearchParams({ project: picker.value })}`;
-});
+function choose(event) {
+  location.hash = address(app.view === "now" ? "timeline" : app.view, { project: event.target.value });
+}
 
 // -- keyboard
 
+const help = () => find("dialog").showModal();
+
 function step(by) {
-  const rows = [...main.querySelectorAll("[data-row]")].filter((row) => row.offsetParent);
+  const rows = [...document.querySelectorAll("main [data-row]")].filter((row) => row.offsetParent);
   const at = rows.indexOf(document.activeElement.closest("[data-row]"));
   rows[at < 0 ? 0 : Math.min(rows.length - 1, Math.max(0, at + by))]?.focus();
 }
 
-addEventListener("keydown", (event) => {
-  const writing = event.target.matches("input, textarea, select");
-  if (event.key === "Escape" && writing) event.target.blur();
-  if (writing || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
-  const name = Object.keys(VIEWS)[Number(event.key) - 1];
-  const keys = {
-    j: () => step(1),
-    k: () => step(-1),
-    "?": () => document.getElementById("keys").showModal(),
-    "/": () => (main.querySelector("input[type=search]") ? main.querySelector("input[type=search]").focus()
-      : (location.hash = "#/timeline?find=1")),
-    Escape: () => view?.escape?.(),
-  };
-  const act = name ? () => { location.hash = `#/${name}`; } : keys[event.key];
-  if (act) {
-    event.preventDefault();
-    act();
-  }
-});
-
-// -- dark and light
-
-const root = document.documentElement;
-function theme(word) {
-  if (word) root.dataset.theme = word;
+function search() {
+  const field = find("input[type=search]");
+  if (field) field.focus();
+  else location.hash = "#/timeline?find=1";
 }
-document.getElementById("theme").addEventListener("click", () => {
-  const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  localStorage.setItem("theme", dark ? "light" : "dark");
-  theme(localStorage.getItem("theme"));
+
+addEventListener("keydown", (event) => {
+  const isWriting = event.target.matches("input, textarea, select");
+  if (event.key === "Escape" && isWriting) event.target.blur();
+  if (isWriting || event.ctrlKey || event.metaKey || event.altKey || find("dialog[open]")) return;
+  const name = Object.keys(VIEWS)[Number(event.key) - 1];
+  const close = () => find("[data-close]")?.click();
+  const keys = { j: () => step(1), k: () => step(-1), "?": help, "/": search, Escape: close };
+  const act = name ? () => { location.hash = `#/${name}`; } : keys[event.key];
+  if (!act) return;
+  event.preventDefault();
+  act();
 });
-document.getElementById("help").addEventListener("click", () => document.getElementById("keys").showModal());
-theme(localStorage.getItem("theme"));
-tabs();
+
+set({});
 begin();

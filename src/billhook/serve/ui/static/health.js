@@ -1,26 +1,20 @@
 // Health: what `billhook doctor` finds.
 
 import { command } from "./api.js";
-import { ago, h, projectView } from "./dom.js";
+import { ago, Empty, Findings, ProjectView } from "./parts.js";
+import { html } from "./preact.js";
 
-const LEVELS = { ok: "allow", warn: "ask", fail: "deny", note: "defer" };
+const TONES = { ok: "allow", warn: "ask", fail: "deny", note: "defer" };
 
-export const health = (main, app) => projectView(main, app, "Health", async (project) => {
-  const [found] = await command("doctor", project);
-  return [h("p", { class: "muted" }, `billhook ${found.version}`),
-    found.agents.length ? null : h("p", { class: "empty" }, "No coding agent calls billhook here."),
-    found.agents.map((one) => part(one.title, one.findings)),
-    part("billhook itself", [...found.daemon, ...found.guard])];
-});
+export const Health = ({ app }) => html`<${ProjectView} title="Health" project=${app.project}
+  load=${(project) => command("doctor", project)}>${([found]) => html`
+    <p class="muted">billhook ${found.version}</p>
+    ${!found.agents.length && html`<${Empty}>No coding agent calls billhook here.<//>`}
+    ${found.agents.map((one) => part(one.title, one.findings))}
+    ${part("billhook itself", [...found.daemon, ...found.guard])}`}<//>`;
 
-const part = (title, findings) =>
-  h("section", {}, h("h2", {}, title), h("ul", { class: "findings" }, findings.map(finding)));
+const part = (title, findings) => html`<section><h2>${title}</h2><${Findings} of=${findings.map(finding)} /></section>`;
 
-function finding(one) {
-  const text = h("span", {}, h("strong", {}, `${one.about}  `), timed(one.text),
-    one.remedy && h("small", {}, `→ ${one.remedy}`));
-  return h("li", {}, h("span", { class: `badge ${LEVELS[one.level] || ""}` }, one.level), text);
-}
-
-/** A time in a finding, in words. */
-const timed = (text) => text.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/, ago);
+const finding = (one) => ({ badge: one.level, tone: TONES[one.level],
+  text: html`<strong>${one.about}  </strong>${one.text.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/, ago)}`,
+  more: [one.remedy && `→ ${one.remedy}`] });

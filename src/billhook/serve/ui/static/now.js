@@ -1,103 +1,81 @@
 // Now: the questions that wait, and the recent sessions.
 
 import { post } from "./api.js";
-import { ago, announce, badge, base, failure, h, inside, number, plural } from "./dom.js";
+import { address, ago, Badge, base, Failure, inside, number, plural } from "./parts.js";
+import { html, useEffect, useReducer, useState } from "./preact.js";
 
-const OPEN = ["waiting", "late"];
+const LATE = "denied by silence; an allow still counts if the agent repeats the call";
+const SECONDS = 900; // in which a late answer counts
 
-export function now(main, app) {
-  const questions = h("section", { "aria-labelledby": "questions" });
-  const sessions = h("section", { "aria-labelledby": "sessions" });
-  main.append(h("h1", { class: "hidden" }, "Now"), questions, sessions);
-  const cards = new Map();
+export function Now({ app }) {
+  const [, tick] = useReducer((count) => count + 1, 0);
+  useEffect(() => {
+    const timer = setInterval(tick, 1000);
+    return () => clearInterval(timer);
+  }, []);
+  const isOpen = (one) => ["waiting", "late"].includes(one.state) && one.until + SECONDS > Date.now() / 1000;
+  const open = app.questions.filter(isOpen);
+  const done = app.questions.filter((one) => one.answer).slice(-3).reverse();
+  const sessions = [...app.sessions.values()].sort((a, b) => (a.last.time < b.last.time ? 1 : -1));
+  return html`<h1 class="hidden">Now</h1>
+    <section aria-labelledby="questions" hidden=${!open.length && !done.length}>
+      <h2 id="questions">${plural(open.length, "question")}</h2>
+      ${open.map((one) => html`<${Question} key=${one.id} one=${one} app=${app} />`)}
+      ${done.map((one) => html`<p class="answered" key=${one.id}><${Badge} of=${one.answer} /><code>${one.call}</code>
+        ${` by ${one.by || "someone"} (${one.via})`}</p>`)}
+    </section>
+    <section aria-labelledby="sessions">
+      <h2 id="sessions">${plural(sessions.length, "session")}<span class="muted"> in the last 24 hours</span></h2>
+      ${sessions.length ? html`<ul class="sessions">${sessions.map((one) =>
+        html`<${Session} key=${`${one.project}\n${one.session}`} one=${one} />`)}</ul>`
+        : html`<div class="blank"><p>No events yet.</p><p><code>billhook install claude</code> adds billhook to an
+          agent; <code>billhook doctor</code> shows whether it is called.</p></div>`}
+    </section>`;
+}
 
-  function drawQuestions() {
-    questions.hidden = !app.questions.length;
-    const open = app.questions.filter((one) => OPEN.includes(one.state) && one.until + 900 > Date.now() / 1000);
-    const done = app.questions.filter((one) => one.answer).slice(-3).reverse();
-    for (const one of open) if (!cards.has(one.id)) cards.set(one.id, card(one));
-    for (const [id] of cards) if (!open.some((one) => one.id === id)) cards.delete(id);
-    if (![...questions.children].some((one) => one.contains(document.activeElement)) || !open.length)
-      questions.replaceChildren(...(open.length ? [h("h2", { id: "questions" }, plural(open.length, "question")),
-        ...cards.values()] : []),
-        ...done.map((one) => h("p", { class: "answered" }, badge(one.answer), h("code", {}, one.call),
-          ` by ${one.by || "someone"} (${one.via})`)));
-    tick();
-  }
-
-  function card(one) {
-    const why = h("input", { type: "text", placeholder: "Reason for a denial (optional)",
-      "aria-label": "Reason for a denial", maxlength: "500" });
-    const problem = h("div", {});
-    const allow = h("button", { type: "button", class: "allow", onclick: () => answer(true) }, "Allow once");
-    const deny = h("button", { type: "button", class: "deny", onclick: () => answer(false) }, "Deny");
-    async function answer(allowed) {
-      allow.disabled = deny.disabled = true;
-      try {
-        await post("api/answer", { id: one.id, allow: allowed, why: allowed ? "" : why.value });
-        announce(allowed ? "Allowed" : "Denied");
-        document.getElementById("main").focus();
-      } catch (error) {
-        problem.replaceChildren(failure(error));
-        allow.disabled = deny.disabled = false;
-      }
+function Question({ one, app }) {
+  const [why, setWhy] = useState("");
+  const [isSent, setSent] = useState(false);
+  const [problem, setProblem] = useState(null);
+  async function answer(allow) {
+    setSent(true);
+    try {
+      await post("api/answer", { id: one.id, allow, why: allow ? "" : why });
+      app.announce(allow ? "Allowed" : "Denied");
+      document.getElementById("main").focus();
+    } catch (error) {
+      setProblem(error);
+      setSent(false);
     }
-    return h("article", { class: "question", tabindex: "-1", "data-row": true, "data-until": one.until,
-      "aria-label": `Question: ${one.call}` },
-      h("header", {}, h("strong", {}, one.agent), " asks to run ", h("strong", {}, one.tool || one.event),
-        ` in ${base(one.project)}`, h("span", { class: "grow" }), h("time", { class: "left" })),
-      h("pre", { tabindex: "0", role: "group", "aria-label": "The call" }, one.call),
-      h("p", { class: "reason" }, one.reason, one.hooks.length
-        ? h("span", { class: "muted" }, ` (${one.hooks.join(", ")})`) : null),
-      h("div", { class: "answer" }, allow, why, deny), problem);
   }
+  const left = one.until - Date.now() / 1000;
+  const clock = `${Math.floor(left / 60)}:${String(Math.floor(left % 60)).padStart(2, "0")} left`;
+  return html`<article class="question" tabindex="-1" data-row aria-label="Question: ${one.call}">
+    <header><strong>${one.agent}</strong> asks to run <strong>${one.tool || one.event}</strong> in ${base(one.project)}
+      <span class="grow"></span><time class="left">${left > 0 ? clock : LATE}</time></header>
+    <pre tabindex="0" role="group" aria-label="The call">${one.call}</pre>
+    <p class="reason">${one.reason}${one.hooks.length > 0
+      && html`<span class="muted"> (${one.hooks.join(", ")})</span>`}</p>
+    <div class="answer">
+      <button type="button" class="allow" disabled=${isSent} onClick=${() => answer(true)}>Allow once</button>
+      <input type="text" placeholder="Reason for a denial (optional)" aria-label="Reason for a denial" maxlength="500"
+        value=${why} onInput=${(event) => setWhy(event.target.value)} />
+      <button type="button" class="deny" disabled=${isSent} onClick=${() => answer(false)}>Deny</button>
+    </div>${problem && html`<${Failure} of=${problem} />`}</article>`;
+}
 
-  function drawSessions() {
-    const all = [...app.sessions.values()].sort((a, b) => (a.last.time < b.last.time ? 1 : -1));
-    const focused = document.activeElement?.dataset?.key;
-    const rows = all.map((one) => {
-      const key = `${one.project}\n${one.session}`;
-      const query = new URLSearchParams({ project: one.project, session: one.session });
-      const facts = [one.denied && `${number(one.denied)} denied`, one.asked && `${number(one.asked)} asked`,
-        one.failed && `${number(one.failed)} failed`];
-      return h("li", {}, h("a", { class: "session", href: `#/timeline?${query}`, "data-row": true, "data-key": key },
-        h("span", { class: "who" }, h("strong", {}, one.name || one.session.slice(0, 8) || "no session"),
-          h("span", { class: "muted" }, ` ${one.host}`)),
-        h("span", { class: "where muted", title: one.project }, base(one.project)),
-        h("span", { class: "turn muted" }, one.turn ? `turn ${one.turn}` : ""),
-        h("span", { class: "what" }, h("span", { class: "tool" }, one.last.tool || one.last.event), " ",
-          h("span", { class: "text" }, inside(one.last))),
-        badge(one.last.decision),
-        h("span", { class: "facts" }, plural(one.events, "event"),
-          facts.filter(Boolean).map((fact) => h("em", { class: fact.split(" ")[1] }, fact))),
-        h("time", { class: "muted", datetime: one.last.time }, ago(one.last.time))));
-    });
-    sessions.replaceChildren(h("h2", { id: "sessions" }, plural(all.length, "session"),
-      h("span", { class: "muted" }, " in the last 24 hours")),
-      rows.length ? h("ul", { class: "sessions" }, rows) : h("div", { class: "blank" }, h("p", {}, "No events yet."),
-        h("p", {}, h("code", {}, "billhook install claude"), " adds billhook to an agent; ",
-          h("code", {}, "billhook doctor"), " shows whether it is called.")));
-    if (focused) [...sessions.querySelectorAll("[data-key]")].find((one) => one.dataset.key === focused)?.focus();
-  }
-
-  function tick() {
-    for (const one of questions.querySelectorAll("[data-until]")) {
-      const left = Number(one.dataset.until) - Date.now() / 1000;
-      const text = `${Math.floor(left / 60)}:${String(Math.floor(left % 60)).padStart(2, "0")} left`;
-      one.querySelector(".left").textContent = left > 0 ? text
-        : "denied by silence; an allow still counts if the agent repeats the call";
-    }
-    for (const one of sessions.querySelectorAll("time")) one.textContent = ago(one.getAttribute("datetime"));
-  }
-
-  drawQuestions();
-  drawSessions();
-  const timer = setInterval(tick, 1000);
-  return {
-    news(found) {
-      if (found.questions || found.missed) drawQuestions();
-      if (found.rows?.length || found.missed) drawSessions();
-    },
-    close: () => clearInterval(timer),
-  };
+function Session({ one }) {
+  const facts = ["denied", "asked", "failed"].filter((fact) => one[fact]);
+  const link = address("timeline", { project: one.project, session: one.session });
+  return html`<li><a class="session" data-row href=${link}>
+    <span class="who"><strong>${one.name || one.session.slice(0, 8) || "no session"}</strong>
+      <span class="muted"> ${one.host}</span></span>
+    <span class="where muted" title=${one.project}>${base(one.project)}</span>
+    <span class="turn muted">${one.turn && `turn ${one.turn}`}</span>
+    <span class="what"><span class="tool">${one.last.tool || one.last.event}</span>
+      <span class="text"> ${inside(one.last)}</span></span>
+    <${Badge} of=${one.last.decision} />
+    <span class="facts">${plural(one.events, "event")}${facts.map((fact) =>
+      html`<em class=${fact}>${number(one[fact])} ${fact}</em>`)}</span>
+    <time class="muted" datetime=${one.last.time}>${ago(one.last.time)}</time></a></li>`;
 }

@@ -135,7 +135,7 @@ def test_functions_of_all_kinds(function: Any, reason: str, thread: bool) -> Non
 def test_names(function: Any, name: str) -> None:
     """A hook is called as its function is, with hyphens."""
     assert on(PreToolUse)(function).name == name
-    assert on(PreToolUse, name="other", title="UiEvent")(function).shown == "UiEvent"
+    assert on(PreToolUse, name="other", title="Shown")(function).shown == "Shown"
 
 
 def test_a_function_that_can_t_be_called_that_way() -> None:

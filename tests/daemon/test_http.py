@@ -629,7 +629,7 @@ def test_a_relative_folder_is_refused(
 def test_a_deadline_is_kept(client: httpx.Client, served: Serving) -> None:
     """The answer is there before the agent's timeout, and a gate that was too slow has refused."""
     began = time.monotonic()
-    found = client.post("/hook/claude?deadline=300", json=tool("SlowHook", served.base))
+    found = client.post("/hook/claude?deadline=300", json=tool("Slow", served.base))
 
     assert time.monotonic() - began < 8
     assert found.json()[INSIDE]["permissionDecision"] == "deny"
@@ -648,7 +648,7 @@ def test_who_goes_away_takes_its_hooks_along(served: Serving) -> None:
     folder = served.base / "leaving"
     folder.mkdir(exist_ok=True)
     with served.client() as impatient, pytest.raises(httpx.ReadTimeout):
-        impatient.post("/hook/claude", json={**tool("SlowHook", served.base), "cwd": str(folder)}, timeout=1.5)
+        impatient.post("/hook/claude", json={**tool("Slow", served.base), "cwd": str(folder)}, timeout=1.5)
 
     pid = int((folder / "pid").read_text())
     end = time.monotonic() + 15

@@ -219,6 +219,10 @@ def test_ui_prints_a_link(tmp_path: Path) -> None:
         assert stat.S_IMODE((home.folder / "page.html").stat().st_mode) == 0o600
         assert link in (home.folder / "page.html").read_text()
         assert Visitor(link).login().status_code == 200
+        assert (
+            f"{link.partition('/ui/')[0]} (for the page that `billhook ui` opened)"
+            in home.billhook("daemon", "status", env=home.env(COLUMNS="200")).stdout
+        )
 
 
 def test_ui_in_an_agent(tmp_path: Path) -> None:

@@ -3,12 +3,11 @@
 import itertools
 import os
 import shlex
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -18,19 +17,25 @@ from billhook.agents.around import agent_around
 from billhook.cli.options import at_terminal, flag, option, refuse_agents, refuse_programs, usage
 from billhook.cli.screen import command_lines, filled, hint, name_lines, note, report, say, shown_path
 from billhook.cli.trust import agreed
-from billhook.config import edit_yaml, recipes, sources
+from billhook.config import sources
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import HookDeclaration, needs_consent
-from billhook.config.lint import is_note, lint
 from billhook.config.loader import load_config
 from billhook.config.notices import acknowledge, missing
-from billhook.config.recipes import Recipe
 from billhook.config.sources import FileRead
 from billhook.config.trust import approve_entry, record_trust
 from billhook.core.errors import UsageError
+from billhook.core.lazy import later
 from billhook.core.text import counted, suggest, visible
 from billhook.store import files
 from billhook.store.approvals import Approvals
+
+if TYPE_CHECKING:
+    from billhook.config import edit_yaml, recipes
+    from billhook.config.recipes import Recipe
+else:
+    edit_yaml = later("billhook.config.edit_yaml")
+    recipes = later("billhook.config.recipes")
 
 _FILE = ".billhook/hooks.yaml"
 _LARGEST = 1 << 20
@@ -115,7 +120,7 @@ def _source_of(data: bytes | None, name: str) -> str:
 
 
 # Recipes:
-def _listing(found: Sequence[Recipe], what: str) -> Iterator[str]:
+def _listing(found: "Sequence[Recipe]", what: str) -> Iterator[str]:
     width = max(len(one.name) for one in found)
     for purpose, group in itertools.groupby(found, key=lambda one: one.purpose):
         yield visible(purpose)
@@ -123,12 +128,12 @@ def _listing(found: Sequence[Recipe], what: str) -> Iterator[str]:
     yield from ("", f"`billhook add {what}` shows a recipe, asks, and adds it", *([""] if what != "NAME" else ()))
 
 
-def _data(one: Recipe) -> dict[str, Any]:
+def _data(one: "Recipe") -> dict[str, Any]:
     parameters = {name: msgspec.to_builtins(value) for name, value in one.parameters.items()}
     return {"recipe": one.name, "title": one.title, "purpose": one.purpose, "parameters": parameters}
 
 
-def _given(settings: Sequence[str], chosen: Sequence[Recipe]) -> dict[str, str]:
+def _given(settings: Sequence[str], chosen: "Sequence[Recipe]") -> dict[str, str]:
     """The parameters that --set gives. Raises UsageError for an unknown one."""
     known = {name: one for recipe in chosen for name, one in recipe.parameters.items()}
     given: dict[str, str] = {}
@@ -146,8 +151,12 @@ def _given(settings: Sequence[str], chosen: Sequence[Recipe]) -> dict[str, str]:
     return given
 
 
-def _check_values(recipe: Recipe, given: Mapping[str, str]) -> None:
+def _check_values(recipe: "Recipe", given: Mapping[str, str]) -> None:
     """Raises UsageError where the recipe's hooks can't be used with these values, before anything is written."""
+    import tempfile
+
+    from billhook.config.lint import is_note, lint
+
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "hooks.yaml")
         file.write_bytes(edit_yaml.with_sections(None, str(file), recipe.sections(given)))
@@ -159,13 +168,13 @@ def _check_values(recipe: Recipe, given: Mapping[str, str]) -> None:
             raise UsageError(f"{names} can't be set to that: {one.message}", hint=one.hint)
 
 
-def _text(recipe: Recipe, given: Mapping[str, str]) -> Iterator[str]:
+def _text(recipe: "Recipe", given: Mapping[str, str]) -> Iterator[str]:
     for key, block in recipe.sections(given).items():
         yield f"{key}:"
         yield from (f"  {line}".rstrip() for line in block.splitlines())
 
 
-def _described(recipe: Recipe, given: Mapping[str, str]) -> Iterator[str]:
+def _described(recipe: "Recipe", given: Mapping[str, str]) -> Iterator[str]:
     yield visible(f"{recipe.name}: {recipe.title}")
     for name, one in recipe.parameters.items():
         value = recipe.values(given)[name]
@@ -222,7 +231,7 @@ class RecipeFile:
         return [one for one in found if one.declared.name in names]
 
 
-def _add(change: RecipeFile, recipe: Recipe, given: Mapping[str, str]) -> int:
+def _add(change: RecipeFile, recipe: "Recipe", given: Mapping[str, str]) -> int:
     sections = recipe.sections(given)
     hooks = recipes.plain(sections).get("hooks") or {}
     there = edit_yaml.hooks_in(change.before, str(change.path))
@@ -278,7 +287,7 @@ def _is_there(change: RecipeFile, sections: Mapping[str, str]) -> bool:
     return all(entries.items() <= (said.get(key) or {}).items() for key, entries in wanted.items())
 
 
-def _remove(change: RecipeFile, recipe: Recipe) -> int:
+def _remove(change: RecipeFile, recipe: "Recipe") -> int:
     from billhook.cli.install import diff
     from billhook.cli.install.plan import FileChange
 
@@ -305,7 +314,7 @@ def _remove(change: RecipeFile, recipe: Recipe) -> int:
     return 0
 
 
-def _added_with(data: bytes | None, recipe: Recipe) -> dict[str, str] | None:
+def _added_with(data: bytes | None, recipe: "Recipe") -> dict[str, str] | None:
     """The parameters that a recipe was added with, from its comment in the file; None where there is none."""
     for words in _added(data):
         if words[2] == recipe.source:

@@ -148,7 +148,7 @@ def _tell_started(found: DaemonStatus, now: bool, as_json: bool) -> None:
         return
     say(f"{'started' if now else 'already running'}: process {found.pid}, {found.socket}")
     if found.http:
-        say(f"HTTP: {found.http}")
+        say(f"HTTP: {_address_shown(found)}")
     if found.telemetry:
         say(f"telemetry: {_telemetry(found.telemetry)}")
     if found.version != __version__:
@@ -232,10 +232,14 @@ def _rows(found: DaemonStatus) -> Iterator[tuple[str, str]]:
         yield "idle exit", f"after {found.idle_exit:g} s without a request{left}"
     yield "socket", found.socket
     if found.http:
-        yield "HTTP", found.http
+        yield "HTTP", _address_shown(found)
     if found.telemetry:
         yield "telemetry", _telemetry(found.telemetry)
     yield "log", found.log
+
+
+def _address_shown(found: DaemonStatus) -> str:
+    return f"{found.http} (for the page that `billhook ui` opened)" if found.only_page else found.http
 
 
 def _telemetry(status: Mapping[str, int | str]) -> str:

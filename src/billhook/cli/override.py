@@ -7,27 +7,35 @@ all are refused inside an agent and without a terminal, and recorded in the even
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from billhook.cli import times
-from billhook.cli.install import diff
-from billhook.cli.install.plan import FileChange, content, replace
 from billhook.cli.options import flag, loaded, option, refuse_programs, usage
 from billhook.cli.screen import beside, hanging, hint, note, report, say, shown_path
 from billhook.cli.times import seconds_of
 from billhook.cli.trust import agreed, log_trust
-from billhook.config import edit_yaml, trust
 from billhook.config.config import Config, Entry, HookRow, rows
 from billhook.config.declaration import needs_consent
 from billhook.config.history import ShadowReport, shadow_report, shadow_rows
 from billhook.config.loader import load_config
 from billhook.config.override import LONGEST_PAUSE, WINDOW, DeniedCall, Overrides, Pause, pause_of, set_pause
 from billhook.core.errors import UsageError
+from billhook.core.lazy import later
 from billhook.core.text import counted, one_line, suggest, visible
 from billhook.store.state import FileState
+
+if TYPE_CHECKING:
+    from billhook.cli import install
+    from billhook.cli.install import plan
+    from billhook.config import edit_yaml, trust
+else:
+    install = later("billhook.cli.install")
+    plan = later("billhook.cli.install.plan")
+    edit_yaml = later("billhook.config.edit_yaml")
+    trust = later("billhook.config.trust")
 
 _WHY = "only the user can pause hooks"
 
@@ -220,7 +228,7 @@ def promote_verb(name: str, since: str, yes: bool, as_json: bool) -> int:
     change = _change(config, row)
     if not as_json:
         say("\n".join([*_lines(found[0]), ""]))
-        say("\n".join(diff(change)), whole=True)
+        say("\n".join(install.diff(change)), whole=True)
     if not yes and (as_json or not agreed(f"activate {visible(row.name)}?")):
         return 1
     _write(change, row)
@@ -241,21 +249,21 @@ def _named(config: Config, name: str) -> HookRow:
     return row
 
 
-def _change(config: Config, row: HookRow) -> FileChange:
+def _change(config: Config, row: HookRow) -> "plan.FileChange":
     file, cell = row.file, row.name.removeprefix("guard/")
     if row.declared is None:
         reads = [read for read in config.sources if any(cell in one.options.get("shadow", {}) for one in read.builtins)]
         file = reads[0].source.path
-    before = content(file) or b""
+    before = plan.content(file) or b""
     edited = edit_yaml.promoted_cell if row.declared is None else edit_yaml.promoted_hook
     name = cell if row.declared is None else row.declared.name
-    return FileChange(shown_path(file), file, before, edited(before, file, name))
+    return plan.FileChange(shown_path(file), file, before, edited(before, file, name))
 
 
-def _write(change: FileChange, row: HookRow) -> None:
+def _write(change: "plan.FileChange", row: HookRow) -> None:
     assert change.after is not None
     of_project = row.declared is not None and needs_consent(row.declared.layer)
-    replace(change.real, change.after, "project" if of_project else "user", change.before)
+    plan.replace(change.real, change.after, "project" if of_project else "user", change.before)
 
 
 def _approve(row: HookRow, file: str) -> None:

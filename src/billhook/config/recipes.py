@@ -10,15 +10,20 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-import yaml
 
 from billhook.config.cases import event_of
 from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS
+from billhook.core.lazy import later
 from billhook.core.text import suggest
+
+if TYPE_CHECKING:
+    import yaml
+else:
+    yaml = later("yaml")
 
 SECTIONS: Final = ("builtins", "hooks", "tests")  # the keys of a hooks.yaml that a recipe adds to
 _KEYS: Final = {"title", "purpose", "parameters", "show", *SECTIONS}

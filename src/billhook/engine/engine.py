@@ -138,7 +138,8 @@ class Engine:
         self.parallel = parallel
         self.combine: Combine = combine
         self._observers = tuple(observers)
-        self._closes = bool(self._observers) or notices is not None  # whether there is work after each fold
+        # Whether there is work after each fold.
+        self._closes = bool(self._observers) or notices is not None or approve is not None
         self.background = Background(self._settle_idle)
         self._waiting = self.background.answers
         self._settle_idle()
@@ -219,8 +220,9 @@ class Engine:
                 return await self._end_run(event, steps[steps.index(step) + 1 :], ctx, outcomes, returned, began)
             if returned.answer.rewrites and _rewrite(ctx, returned.answer):
                 rewritten_by = steps.index(step)
-        if silent and not self._closes and (ctx.shared is None or not ctx.shared.id):
-            return Verdict(event, outcomes, (now - began) * 1e3)
+        if not (rewritten_by or self._closes) and (ctx.shared is None or not ctx.shared.id):
+            took = (now - began) * 1e3
+            return Verdict(event, outcomes, took) if silent else fold(event, outcomes, self.combine, took)
         return await self._close(event, ctx, outcomes, began, now, steps[:rewritten_by])
 
     def fire_sync(self, event: Any, *, deadline: float | None = None) -> Verdict:

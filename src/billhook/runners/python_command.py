@@ -12,7 +12,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from billhook.runners import uv_script
+from billhook.runners import pyenv_shim, uv_script
 
 PYTHON: Final = re.compile(r"python[0-9.]*")
 _ALONE: Final = frozenset("bBEIOPqsSu")  # flags that a fork has from its parent, and that print or wait for nothing
@@ -159,6 +159,8 @@ def _is_folder(path: str, cwd: str) -> bool:
 def _call(words: tuple[str, ...], env: Mapping[str, str], cwd: str) -> PythonCall:
     program = _program(words[0], env, cwd)
     if PYTHON.fullmatch(os.path.basename(words[0])):
+        if program.endswith("/shims/" + os.path.basename(words[0])):
+            return _shim(program, words[1:], env, cwd)
         _check_binary(program)
         return _python(program, words[0], words[1:], env)
     if os.path.basename(words[0]) == "uv":
@@ -176,6 +178,15 @@ def _uv(program: str, words: tuple[str, ...], env: Mapping[str, str], cwd: str) 
         raise NotPythonError(found)
     _check_binary(found[0])
     return _python(found[0], found[0], operands, found[1])
+
+
+def _shim(shim: str, words: tuple[str, ...], env: Mapping[str, str], cwd: str) -> PythonCall:
+    """The interpreter that a shim of pyenv starts."""
+    found = pyenv_shim.environment(shim, env, cwd)
+    if isinstance(found, str):
+        raise NotPythonError(found)
+    _check_binary(found[0])
+    return _python(found[0], found[0], words, found[1])
 
 
 def _python(program: str, spelt: str, words: tuple[str, ...], env: Mapping[str, str], name: str = "") -> PythonCall:

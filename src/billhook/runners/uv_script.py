@@ -5,11 +5,12 @@ as long as the script, uv, its configuration and the environment are unchanged.
 """
 
 import asyncio
+import functools
 import os
 import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from billhook.core.answers import Exit
@@ -17,6 +18,7 @@ from billhook.runners import process
 from billhook.runners.process_tree import MARKER
 
 PENDING: Final = "uv is looking for its environment"
+PENDING_SHIM: Final = "pyenv is looking for its interpreter"
 _METADATA: Final = re.compile(rb"^# /// script\s*$", re.MULTILINE)
 _CONFIGURATION: Final = ("uv.toml", "pyproject.toml", ".python-version")
 _VARIABLES: Final = ("UV_", "XDG_", "HOME", "PATH", "VIRTUAL_ENV", "CONDA_")
@@ -29,22 +31,47 @@ _MOST: Final = 256
 Identity = tuple[int, ...]
 
 
-class UvAnswer(NamedTuple):
-    """What uv told about one script."""
+class BackgroundAnswer(NamedTuple):
+    """What uv or pyenv told about one command."""
 
-    python: str  # of its environment; empty: see `why`
-    why: str
+    python: str  # the interpreter
+    why: str  # why that is not certain
     files: tuple[tuple[str, Identity], ...]  # on which this depends
-    taken: float
+    sets: Mapping[str, str] = {}  # the variables that pyenv changes
+    names: tuple[str, ...] = ()  # all variables that pyenv passes on
 
-    def holds(self) -> bool:
-        if not self.python and time.monotonic() - self.taken > _RETRY:
+    def holds(self, age: float) -> bool:
+        if self.why and age > _RETRY:
             return False
         return all(_identity(path) == known for path, known in self.files)
 
 
 _lock = threading.Lock()
-_answers: dict[tuple[object, ...], UvAnswer | None] = {}  # None: uv is being queried
+_answers: dict[tuple[object, ...], tuple[BackgroundAnswer, float] | None] = {}  # None: it is being found
+
+
+def answer_of(key: tuple[object, ...], question: Callable[[], BackgroundAnswer]) -> BackgroundAnswer | None:
+    """The answer, if it is known and holds. Otherwise None, and the question is asked in a thread of its own."""
+    with _lock:
+        found = _answers.get(key)
+        if found is None and key in _answers:
+            return None
+        if found is not None and found[0].holds(time.monotonic() - found[1]):
+            return found[0]
+        if len(_answers) >= _MOST:
+            _answers.clear()
+        _answers[key] = None
+    threading.Thread(target=_find, args=(key, question), name="billhook-python", daemon=True).start()
+    return None
+
+
+def _find(key: tuple[object, ...], question: Callable[[], BackgroundAnswer]) -> None:
+    try:
+        answer = question()
+    except Exception as error:
+        answer = BackgroundAnswer("", f"its interpreter could not be found: {type(error).__name__}", ())
+    with _lock:
+        _answers[key] = answer, time.monotonic()
 
 
 def operands(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -62,15 +89,8 @@ def environment(uv: str, script: str, env: Mapping[str, str], cwd: str) -> tuple
         return "without inline metadata, `uv run` follows the project"
     variables = tuple(sorted(one for one in env.items() if one[0].startswith(_VARIABLES)))
     key = uv, path, cwd, variables
-    with _lock:
-        found = _answers.get(key)
-        if key in _answers and (found is None or found.holds()):
-            return PENDING if found is None else _passed(uv, found.python, env) if found.python else found.why
-        if len(_answers) >= _MOST:
-            _answers.clear()
-        _answers[key] = None
-    threading.Thread(target=_find, args=(key, uv, path, dict(env), cwd), name="billhook-uv", daemon=True).start()
-    return PENDING
+    found = answer_of(key, functools.partial(_ask, uv, path, dict(env), cwd))
+    return PENDING if found is None else found.why or _passed(uv, found.python, env)
 
 
 def _passed(uv: str, python: str, env: Mapping[str, str]) -> tuple[str, dict[str, str]]:
@@ -92,32 +112,23 @@ def _has_metadata(path: str) -> bool:
         return False
 
 
-def _find(key: tuple[object, ...], uv: str, path: str, env: dict[str, str], cwd: str) -> None:
-    """Query uv, in a thread of its own."""
-    files = _files(uv, path, env, cwd)
-    before = tuple((file, _identity(file)) for file in files)
-    try:
-        python, why = asyncio.run(_query(uv, path, env, cwd))
-    except Exception as error:
-        python, why = "", f"uv could not be queried: {type(error).__name__}"
-    inside = _of_environment(python) if python else ()
-    with _lock:
-        _answers[key] = UvAnswer(
-            python, why, (*before, *((file, _identity(file)) for file in inside)), time.monotonic()
-        )
+def _ask(uv: str, path: str, env: dict[str, str], cwd: str) -> BackgroundAnswer:
+    before = identities(_files(uv, path, env, cwd))
+    python, why = _query(uv, path, env, cwd)
+    return BackgroundAnswer(python, why, (*before, *identities(_of_environment(python) if python else ())))
 
 
-async def _query(uv: str, path: str, env: dict[str, str], cwd: str) -> tuple[str, str]:
-    checked = await _run((uv, "sync", "--offline", "--check", "--script", path), env, cwd)
+def _query(uv: str, path: str, env: dict[str, str], cwd: str) -> tuple[str, str]:
+    checked = run_quietly((uv, "sync", "--offline", "--check", "--script", path), env, cwd)
     if checked.code != 0:
         return "", "uv would change its environment first"
-    found = await _run((uv, "python", "find", "--offline", "--script", path), env, cwd)
-    cache = await _run((uv, "cache", "dir"), env, cwd)
+    found = run_quietly((uv, "python", "find", "--offline", "--script", path), env, cwd)
+    cache = run_quietly((uv, "cache", "dir"), env, cwd)
     python = found.stdout.decode(errors="replace").strip()
     environments = cache.stdout.decode(errors="replace").strip() + "/environments-"
     if found.code != 0 or cache.code != 0 or not python.startswith(environments):  # another one, before it is made
         return "", "uv would change its environment first"
-    shown = await _run((uv, "run", "--offline", "--no-project", "--quiet", "/usr/bin/env", "-0"), env, cwd)
+    shown = run_quietly((uv, "run", "--offline", "--no-project", "--quiet", "/usr/bin/env", "-0"), env, cwd)
     passed = dict(pair.partition("=")[::2] for pair in os.fsdecode(shown.stdout).split("\0") if pair)
     passed.pop(MARKER, None)
     changed = {name for name in {**env, **passed} if env.get(name) != passed.get(name)}
@@ -126,8 +137,8 @@ async def _query(uv: str, path: str, env: dict[str, str], cwd: str) -> tuple[str
     return python, ""
 
 
-async def _run(argv: tuple[str, ...], env: dict[str, str], cwd: str) -> Exit:
-    return await process.run(argv, stdin=b"", env=env, cwd=cwd or None, seconds=_SECONDS)
+def run_quietly(argv: tuple[str, ...], env: dict[str, str], cwd: str) -> Exit:
+    return asyncio.run(process.run(argv, stdin=b"", env=env, cwd=cwd or None, seconds=_SECONDS))
 
 
 def _files(uv: str, path: str, env: Mapping[str, str], cwd: str) -> list[str]:
@@ -146,6 +157,10 @@ def _of_environment(python: str) -> tuple[str, ...]:
     library = os.path.join(root, "lib")
     packages = [os.path.join(library, name, "site-packages") for name in os.listdir(library)]
     return python, os.path.join(root, "pyvenv.cfg"), *packages
+
+
+def identities(paths: Iterable[str]) -> tuple[tuple[str, Identity], ...]:
+    return tuple((path, _identity(path)) for path in paths)
 
 
 def _identity(path: str) -> Identity:

@@ -33,7 +33,7 @@ from billhook.runners.process import Child, _Child, fed, launch
 from billhook.runners.process_tree import MARKER, Tree
 from billhook.runners.python_command import PythonCall, recognise
 from billhook.runners.spawn import Folder, Poll, _has_terminal, pipe, spawn
-from billhook.runners.uv_script import PENDING
+from billhook.runners.uv_script import PENDING, PENDING_SHIM
 
 IDLE: Final = 600.0  # seconds without a call after which a parent ends
 MOST_PARENTS: Final = 8
@@ -46,6 +46,7 @@ PAUSE: Final = 0.02
 ARRIVAL: Final = 0.05  # seconds until that spare is usually there
 TEARDOWN: Final = 0.003  # seconds that the kernel usually takes to end a process
 STUCK: Final = 2.0  # seconds without an expected spare after which a parent counts as stopped
+PROBE: Final = 3.0  # seconds for uv or pyenv to find an interpreter
 START: Final = 10.0  # seconds for a parent to start
 RELAX: Final = 30.0  # seconds without a call after which one spare is enough
 MOST_CODES: Final = 200  # compiled scripts that a parent keeps
@@ -125,8 +126,11 @@ async def start(
 
 
 def reason(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> str:
-    """Why a command can't be warm, in a few words; "" if it can, as far as its command line tells."""
-    call = recognise(argv, env, cwd)
+    """Why a command can't be warm, in a few words; "" if it can, as far as its command line tells. Blocks while uv or
+    pyenv look for the interpreter."""
+    end = time.monotonic() + PROBE
+    while (call := recognise(argv, env, cwd)) in (PENDING, PENDING_SHIM) and time.monotonic() < end:
+        time.sleep(0.01)
     return call if isinstance(call, str) else ""
 
 
@@ -444,6 +448,7 @@ class Parent:
         self._known: set[tuple[str, str]] = set()  # scripts that it has compiled
         self._folders: dict[str, tuple[int, bool]] = {}
         self._greeted = False
+        self._program = os.path.realpath(os.path.join(cwd, call.program))
         self._launch(call, cwd)
 
     def _launch(self, call: PythonCall, cwd: str) -> None:
@@ -475,6 +480,8 @@ class Parent:
                 raise self._fault("its interpreter can't be used as a parent") from None
             self._greeted = True
             self.problem, self.prefixes = greeting["problem"], greeting["prefixes"]
+            if greeting["program"] != self._program:  # which may be another one at each start, as with mise
+                self.problem = f"{self.key.program} starts {greeting['program']}"
             self._names = frozenset(greeting["names"])
             self._files = {file: _identity(file) for file in greeting["files"]}
             if not self.problem:
@@ -794,7 +801,7 @@ def wait_until_ready(argv: Sequence[str], env: Mapping[str, str], cwd: Folder = 
             why = PARENTS.problem(call, folder) or why
             if PARENTS.problem(call, folder):
                 break
-        elif call != PENDING:
+        elif call not in (PENDING, PENDING_SHIM):
             return call
         time.sleep(0.005)
     return why

@@ -104,6 +104,7 @@ def _greeting(before: frozenset[str]) -> dict[str, Any]:
     pth = [os.path.join(folder, name) for folder in sys.path for name in _names(folder) if name.endswith(".pth")]
     return {
         "problem": _problem(names, libraries, pth),
+        "program": os.path.realpath("/proc/self/exe"),
         "names": sorted(names),
         "files": sorted({file for file in files + pth if file}),
         "prefixes": sorted({sys.prefix, sys.base_prefix, *libraries, *filter(None, [user])}),

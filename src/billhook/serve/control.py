@@ -12,17 +12,17 @@ import signal
 import socket
 import stat
 import struct
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
 from billhook.core.errors import BillhookError, UsageError
+from billhook.core.lazy import later
 from billhook.serve import protocol, telemetry
 from billhook.serve.protocol import DaemonStatus, PageLink
 from billhook.store.files import (
@@ -35,6 +35,11 @@ from billhook.store.files import (
     remove,
     write_atomically,
 )
+
+if TYPE_CHECKING:
+    import subprocess
+else:
+    subprocess = later("subprocess")
 
 ANSWERS: Final = 3.0  # seconds in which a healthy daemon reports its status, even on a busy machine
 BEGINS: Final = 20.0  # seconds in which a new daemon is ready

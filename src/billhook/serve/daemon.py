@@ -297,6 +297,7 @@ class Daemon:
             http="" if self.http is None else self.http.url,
             log=str(self.folder / control.LOG),
             leaving=self.leaving,
+            only_page=self.http is not None and not self.options.http,
             warm=dict(warm.FAULTS),
             telemetry=self.telemetry.status,
             fleet=self.link.status,

@@ -24,6 +24,7 @@ class DaemonStatus(msgspec.Struct, frozen=True):
     http: str  # where it listens for HTTP; empty if it does not
     log: str
     leaving: str  # why it accepts no more requests; empty: it does
+    only_page: bool = False  # it was started without --http, and listens for the page that `billhook ui` opened
     warm: dict[str, int] = {}
     """What went wrong with warm interpreters, and how often: these calls started the plain way."""
     telemetry: dict[str, int | str] = {}

@@ -5,7 +5,6 @@ is full, because the collector is slow or dead, the verdict is not reported, and
 threads and its memory is in the other process.
 """
 
-import asyncio
 import fcntl
 import importlib.util
 import os
@@ -21,11 +20,16 @@ import msgspec
 
 from billhook.core import tools
 from billhook.core.answers import Status, Verdict
+from billhook.core.lazy import later
 from billhook.core.text import install_command
 from billhook.serve.sidecar import Sidecar
 
 if TYPE_CHECKING:
+    import asyncio
+
     from billhook.config.config import Config
+else:
+    asyncio = later("asyncio")
 
 PREFIX: Final = "OTEL_"
 _ENDPOINTS: Final = tuple(f"OTEL_EXPORTER_OTLP_{signal}ENDPOINT" for signal in ("", "TRACES_", "METRICS_", "LOGS_"))

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import msgspec
 
@@ -35,11 +35,17 @@ from billhook.config.override import pause_of
 from billhook.config.shapes import read_file
 from billhook.core import client_env
 from billhook.core.errors import BillhookError
+from billhook.core.lazy import later
 from billhook.core.text import counted
-from billhook.serve import control
-from billhook.serve.protocol import DaemonStatus
 from billhook.store.files import StoreError, log_folder
-from billhook.store.log import verify
+
+if TYPE_CHECKING:
+    from billhook.serve import control
+    from billhook.serve.protocol import DaemonStatus
+    from billhook.store.log import verify
+else:
+    control = later("billhook.serve.control")
+    verify = later("billhook.store.log.verify")
 
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+[\w.+-]*")
 _HIGHEST: Final = 6  # folders above a program in which its package.json is looked for

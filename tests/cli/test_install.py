@@ -443,7 +443,10 @@ hint: nothing was written: fix that, or name the agents to install
                 "Factory Droid: not installed in ~/.factory/settings.json; nothing was changed",
                 "Goose: not installed in ~/.agents/plugins/billhook/hooks/hooks.json; nothing was changed",
                 "Kiro: not installed in ~/.kiro/hooks/billhook.json; nothing was changed",
-                "Windsurf: not installed in ~/.codeium/windsurf/hooks.json; nothing was changed", 'Cline: not installed in ~/Documents/Cline/Hooks/PreToolUse; nothing was changed', 'Crush: not installed in ~/.config/crush/crush.json; nothing was changed'],
+                "Windsurf: not installed in ~/.codeium/windsurf/hooks.json; nothing was changed",
+                "Cline: not installed in ~/Documents/Cline/Hooks/PreToolUse; nothing was changed",
+                "Crush: not installed in ~/.config/crush/crush.json; nothing was changed",
+            ],
         )
     )
 

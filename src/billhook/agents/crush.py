@@ -52,11 +52,11 @@ class _Crush(AgentDialect):
 def _trust(check: base.TrustCheck) -> Iterator[base.Trust]:
     if check.installed:
         text = "Crush runs hooks for its main agent only: calls of its sub-agents are not checked"
-        yield base.Trust("note", text, "add a rule that denies the tool `agent`, if that is too much")
+        yield base.Trust("note", text, "add a rule that denies the tool `agent`, if you need them checked")
 
 
 def _sends(payload: base.Payload, environ: Mapping[str, str]) -> int:
-    return 2 * ("event" in payload and "tool_name" in payload and environ.get("CRUSH") == "1")
+    return 2 * ("event" in payload and "cwd" in payload and "hook_event_name" not in payload)
 
 
 AGENT: Final = base.Agent(

@@ -169,8 +169,13 @@ def _class(inside: str) -> tuple[frozenset[str], tuple[tuple[str, str], ...]]:
     return frozenset(single), tuple(ranges)
 
 
+_MAGIC: Final = frozenset("*?[\\")
+
+
 def segment_matches(pattern: str, text: str) -> bool:
     """Whether one segment of a path matches; two pointers, no recursion."""
+    if _MAGIC.isdisjoint(pattern):  # most segments are plain names
+        return pattern == text
     return _two_pointers(_segment(pattern), text, "*", _fits)
 
 

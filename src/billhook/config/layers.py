@@ -256,7 +256,7 @@ _VARIABLE = pattern(r"\$(\$)?\{([A-Za-z_][A-Za-z0-9_]*)(?::-((?:[^{}\\]|\\.)*))?
 
 
 def reads_environment(text: str) -> bool:
-    """Whether a text contains a variable of the environment; those of the event don't count."""
+    """Whether text contains a variable of the environment; those of the event don't count."""
     return any(not escaped and name not in EVENT_VARIABLES for escaped, name, _ in _VARIABLE.findall(text))
 
 

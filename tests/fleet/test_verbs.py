@@ -113,6 +113,8 @@ def roll_out(host: Machine) -> None:
 
     assert host.place.typing("fleet", "leave", answers=[("[y/N]", "y\n")]).code == 0
     assert host.decision("ls -l") == "none"
+    logged = [json.loads(line) for line in host.run("events", "--event", "Trust", "--json").out.splitlines()]
+    assert [one["payload"]["action"] for one in logged] == ["enrolled", "left the fleet"]
 
 
 def test_with_one_server(tmp_path: Path) -> None:
@@ -141,6 +143,21 @@ def test_a_policy_with_problems_is_not_published(tmp_path: Path) -> None:
         place.file("policy.yaml", text)
         ended = place.alone("fleet", "publish", "policy.yaml", "--fleet", "acme")
         assert ended.code == code and told in ended.err, ended
+
+
+def test_leaving_with_damaged_files(tmp_path: Path) -> None:
+    """It always works: otherwise a damaged policy would deny every call for ever."""
+    place = Place(tmp_path)
+    folder = Path(enrolment_file(place.home / ".claude")).parent
+    folder.mkdir(parents=True)
+    for name in ("enrolment.json", "policy.json"):
+        (folder / name).write_text("{")
+    assert "can't be read" in place.run("explain", "ls").out
+
+    ended = place.typing("fleet", "leave", answers=[("[y/N]", "y\n")])
+
+    assert ended.code == 0 and "left the fleet" in ended.out, ended
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("verb", [("enrol", "nats://127.0.0.1:1", "x.creds"), ("leave",), ("publish", "x.yaml")])

@@ -91,6 +91,9 @@ def enrol_and_obey(host: Machine) -> None:
     eventually(lambda: host.decision("git push origin x") == "deny", 10)
     assert time.monotonic() - began < 5
 
+
+def show_policy(host: Machine) -> None:
+    """Every screen shows the policy and its signer."""
     assert host.run("fleet", "status").code == 0
     listed = [json.loads(line) for line in host.run("list", "--json").out.splitlines()]
     assert [one["policy"].partition(",")[0] for one in listed if one["layer"] == "fleet"] == ["policy 1 of dev"]
@@ -126,6 +129,7 @@ def test_with_one_server(tmp_path: Path) -> None:
 def test_with_three_servers(tmp_path: Path) -> None:
     with machine(Place(tmp_path), 3) as host:
         enrol_and_obey(host)
+        show_policy(host)
         roll_out(host)
 
 
@@ -135,9 +139,7 @@ def test_a_policy_with_problems_is_not_published(tmp_path: Path) -> None:
     assert place.alone("fleet", "init", "acme", "--fleet", "acme").code == 0
     cases = {
         POLICY.replace("expect: none", "expect: deny"): (1, "failed policy.yaml:8"),
-        POLICY.replace("deny:", "dney:"): (1, "policy.yaml:5"),
         POLICY + "fleet: {stages: [half]}\n": (2, "no stage `half`"),
-        POLICY + "fleet: {vaild: 1d}\n": (2, "vaild"),
     }
     for text, (code, told) in cases.items():
         place.file("policy.yaml", text)

@@ -3,7 +3,6 @@
 import json
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -87,9 +86,7 @@ def enrol_and_obey(host: Machine) -> None:
 
     ended = host.admin("publish", str(rules))
     assert (ended.code, ended.out) == (0, "published: policy 1\n"), ended
-    began = time.monotonic()
     eventually(lambda: host.decision("git push origin x") == "deny", 10)
-    assert time.monotonic() - began < 5
 
 
 def show_policy(host: Machine) -> None:

@@ -444,6 +444,8 @@ hint: nothing was written: fix that, or name the agents to install
                 "Goose: not installed in ~/.agents/plugins/billhook/hooks/hooks.json; nothing was changed",
                 "Kiro: not installed in ~/.kiro/hooks/billhook.json; nothing was changed",
                 "Windsurf: not installed in ~/.codeium/windsurf/hooks.json; nothing was changed",
+                "Cline: not installed in ~/Documents/Cline/Hooks/PreToolUse; nothing was changed",
+                "Crush: not installed in ~/.config/crush/crush.json; nothing was changed",
             ],
         )
     )
@@ -463,13 +465,24 @@ def test_all_asks_once(me: Person) -> None:
     assert question not in unasked and "Codex: updated" in unasked
 
 
+def test_all_reports_what_was_written_before_a_failure(me: Person) -> None:
+    """A file that can be read but not written is found when the others are written already."""
+    found_here(me).unlink()
+    (me.home / ".factory").symlink_to("/proc/self")
+    ended = me.install("all")
+    assert ended.code == 2 and "can't write the file" in ended.err
+    told = " ".join(ended.err.split())
+    assert "written before that: ~/.codex/hooks.json, ~/.gemini/settings.json, ~/.qwen/settings.json" in told
+    assert (me.home / ".codex" / "hooks.json").exists()
+
+
 def test_all_without_agents(me: Person) -> None:
     """No agent was found: exit code 1."""
     ended = me.install("all")
     assert ended.screen == snapshot("""\
 skipped, not found here: Claude Code, Codex, Gemini CLI, Qwen Code, Copilot,
 Cursor, OpenCode, Hermes, Antigravity, Devin, Factory Droid, Goose, Kiro, pi,
-Windsurf
+Windsurf, Cline, Crush
 -- stderr
 
 hint: install one by its name: `billhook install claude`

@@ -23,6 +23,7 @@ import pytest
 from billhook.core.answers import Exit
 from billhook.runners import process, warm
 from billhook.runners.process import Child
+from warm_ready import wait_until_ready
 
 SECONDS = 60.0
 """Far more than any script needs: a busy machine is no failure."""
@@ -111,7 +112,7 @@ async def start_warm(case: Case, folder: Path) -> Child:
             assert isinstance(child, warm.WarmChild)
             return child
         await asyncio.sleep(0.005)
-    raise AssertionError(f"{case.name} was not started warm: {warm.wait_until_ready(words, env, cwd, 0.0)}")
+    raise AssertionError(f"{case.name} was not started warm: {wait_until_ready(words, env, cwd, 0.0)}")
 
 
 def check_refused(case: Case, folder: Path) -> None:
@@ -121,7 +122,7 @@ def check_refused(case: Case, folder: Path) -> None:
         assert asyncio.run(warm.start(words, stdin=case.stdin, env=env, cwd=cwd)) is None
         return
     for _ in range(3):
-        if warm.wait_until_ready(words, env, cwd, READY) == "":
+        if wait_until_ready(words, env, cwd, READY) == "":
             assert asyncio.run(warm.start(words, stdin=case.stdin, env=env, cwd=cwd)) is None, (
                 f"{case.name} must start plain"
             )

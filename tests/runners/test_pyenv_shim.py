@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from billhook.runners import process, warm
+from warm_ready import wait_until_ready
 
 ROOT = os.environ.get("PYENV_ROOT") or os.path.expanduser(f"~{os.environ.get('USER', 'root')}/.pyenv")
 VERSIONS = sorted(path.parent.parent.name for path in Path(ROOT).glob("versions/3.*/bin/python3"))
@@ -49,7 +50,7 @@ def run(argv: tuple[str, ...], env: dict[str, str], folder: Path, *, warmly: boo
     "argv", [("python3", "hook.py", "a b"), ("./hook.py",), ("/bin/sh", "-c", "exec python3 hook.py x")], ids=" ".join
 )
 def test_it_is_what_the_shim_starts(tmp_path: Path, env: dict[str, str], argv: tuple[str, ...]) -> None:
-    assert warm.wait_until_ready(argv, env, tmp_path) == ""
+    assert wait_until_ready(argv, env, tmp_path) == ""
     plain = run(argv, env, tmp_path, warmly=False)
     assert run(argv, env, tmp_path, warmly=True) == plain
     assert f"versions/{VERSIONS[0]}/" in str(plain[0])
@@ -58,10 +59,10 @@ def test_it_is_what_the_shim_starts(tmp_path: Path, env: dict[str, str], argv: t
 @pytest.mark.skipif(len(VERSIONS) < 2, reason="pyenv has one version")
 def test_another_version_for_the_folder(tmp_path: Path, env: dict[str, str]) -> None:
     argv = ("python3", "hook.py")
-    assert warm.wait_until_ready(argv, env, tmp_path) == ""
+    assert wait_until_ready(argv, env, tmp_path) == ""
     (tmp_path / ".python-version").write_text(VERSIONS[1] + "\n")
     assert asyncio.run(warm.start(argv, stdin=b"", env=env, cwd=tmp_path)) is None
-    assert warm.wait_until_ready(argv, env, tmp_path) == ""
+    assert wait_until_ready(argv, env, tmp_path) == ""
     assert f"versions/{VERSIONS[1]}/" in str(run(argv, env, tmp_path, warmly=True)[0])
 
 
@@ -73,7 +74,7 @@ def test_other_scripts_in_its_place_start_plain(tmp_path: Path, env: dict[str, s
         file.write("touch changed\n")
     env["PATH"] = f"{shims}:/usr/bin:/bin"
     why = f"{shims}/python3 is a script that looks for an interpreter"
-    assert warm.wait_until_ready(("python3", "hook.py"), env, tmp_path) == why
+    assert wait_until_ready(("python3", "hook.py"), env, tmp_path) == why
 
 
 @pytest.mark.skipif(sys.platform != "linux" or not shutil.which("cc"), reason="needs a C compiler")
@@ -83,5 +84,5 @@ def test_a_program_that_starts_an_interpreter_is_none(tmp_path: Path, env: dict[
     source = tmp_path / "shim.c"
     source.write_text(f'#include <unistd.h>\nint main(int n, char **v) {{ return execv("{python}", v); }}\n')
     os.system(f"cc -o '{tmp_path}/python3' '{source}'")
-    why = warm.wait_until_ready((f"{tmp_path}/python3", "hook.py"), env, tmp_path)
+    why = wait_until_ready((f"{tmp_path}/python3", "hook.py"), env, tmp_path)
     assert why == f"{tmp_path}/python3 starts {python}"

@@ -11,6 +11,7 @@ import pytest
 
 from billhook.core import client_env
 from billhook.runners import process, warm
+from warm_ready import wait_until_ready
 
 UV = shutil.which("uv", path=f"{os.path.dirname(sys.executable)}:{os.environ.get('PATH', '')}")
 pytestmark = [
@@ -48,7 +49,7 @@ def test_the_same_as_uv(tmp_path: Path, env: dict[str, str], argv: tuple[str, ..
     (tmp_path / "hook.py").chmod(0o755)
     plain = asyncio.run(process.run(argv, stdin=b"", env=env, cwd=tmp_path, seconds=60))
     assert plain.code == 0, plain
-    assert warm.wait_until_ready(argv, env, tmp_path, 60) == ""
+    assert wait_until_ready(argv, env, tmp_path, 60) == ""
     child = asyncio.run(warm.start(argv, stdin=b"", env=env, cwd=tmp_path))
     assert isinstance(child, warm.WarmChild)
     ended = asyncio.run(child.wait(60))
@@ -59,7 +60,7 @@ def test_the_same_as_uv(tmp_path: Path, env: dict[str, str], argv: tuple[str, ..
 def test_what_uv_would_change_starts_plain(tmp_path: Path, env: dict[str, str]) -> None:
     argv = ("uv", "run", "hook.py")
     (tmp_path / "hook.py").write_text(SHOW)
-    assert warm.wait_until_ready(argv, env, tmp_path, 60) == "uv would change its environment first"
+    assert wait_until_ready(argv, env, tmp_path, 60) == "uv would change its environment first"
     (tmp_path / "hook.py").write_text("print(1)")
     (tmp_path / "pyproject.toml").write_text("[project]\nname = 'x'\nversion = '1'\n")
     assert warm.reason(argv, env, str(tmp_path)) == "without inline metadata, `uv run` follows the project"
@@ -83,7 +84,7 @@ def test_without_metadata_and_project_it_is_the_interpreter_of_the_folder(
     if has_venv:
         assert warm.reason(argv, env, str(tmp_path)) == "uv finds its interpreter at the first call"
     with client_env.Serving(client_env.Caller(env, str(tmp_path))):
-        assert warm.wait_until_ready(argv, env, tmp_path, 60) == ""
+        assert wait_until_ready(argv, env, tmp_path, 60) == ""
         child = asyncio.run(warm.start(argv, stdin=b"", env=env, cwd=tmp_path))
     assert isinstance(child, warm.WarmChild)
     ended = asyncio.run(child.wait(60))
@@ -101,6 +102,6 @@ def test_another_text_is_looked_up_again(tmp_path: Path, env: dict[str, str]) ->
     argv = ("uv", "run", "hook.py")
     (tmp_path / "hook.py").write_text(SHOW)
     subprocess.run(argv, env=env, cwd=tmp_path, check=True, capture_output=True)
-    assert warm.wait_until_ready(argv, env, tmp_path, 60) == ""
+    assert wait_until_ready(argv, env, tmp_path, 60) == ""
     (tmp_path / "hook.py").write_text(SHOW.replace("[]", "['not-in-the-cache']"))
-    assert warm.wait_until_ready(argv, env, tmp_path, 60) == "uv would change its environment first"
+    assert wait_until_ready(argv, env, tmp_path, 60) == "uv would change its environment first"

@@ -9,6 +9,7 @@ import pytest
 
 from billhook.core.answers import Exit
 from billhook.runners import process, warm
+from warm_ready import wait_until_ready
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="warm interpreters need Linux"),
@@ -18,7 +19,7 @@ pytestmark = [
 
 def run_warm(argv: tuple[str, ...], cwd: Path, stdin: bytes = b"", env: dict[str, str] | None = None) -> Exit:
     env = dict(os.environ) if env is None else env
-    assert warm.wait_until_ready(argv, env, cwd) == ""
+    assert wait_until_ready(argv, env, cwd) == ""
     child = asyncio.run(warm.start(argv, stdin=stdin, env=env, cwd=cwd))
     assert isinstance(child, warm.WarmChild)
     ended = asyncio.run(child.wait(30))
@@ -85,7 +86,7 @@ def test_a_local_module_with_the_name_of_a_common_one_starts_plain(tmp_path: Pat
 def test_the_deadline_ends_the_tree(tmp_path: Path) -> None:
     argv = script(tmp_path, "import subprocess\nprint('began', flush=True)\nsubprocess.run(['sleep', '100'])")
     env = dict(os.environ)
-    assert warm.wait_until_ready(argv, env, tmp_path) == ""
+    assert wait_until_ready(argv, env, tmp_path) == ""
     child = asyncio.run(warm.start(argv, stdin=b"", env=env, cwd=tmp_path))
     assert isinstance(child, warm.WarmChild)
     ended = asyncio.run(child.wait(0.5))

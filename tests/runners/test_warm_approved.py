@@ -12,6 +12,7 @@ import pytest
 from billhook.core.answers import Exit
 from billhook.runners import warm
 from billhook.runners.command import CoveredFiles
+from warm_ready import wait_until_ready
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="warm interpreters need Linux"),
@@ -27,7 +28,7 @@ def covered(folder: Path, *names: str) -> CoveredFiles:
 
 def run(folder: Path, approved: CoveredFiles) -> Exit:
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    assert warm.wait_until_ready(ARGV, env, folder) == ""
+    assert wait_until_ready(ARGV, env, folder) == ""
     child = asyncio.run(warm.start(ARGV, stdin=b"", env=env, cwd=folder, covered=approved))
     assert child is not None
     ended = asyncio.run(child.wait(30))
@@ -111,7 +112,7 @@ def test_a_compiled_file_does_not_replace_the_source(project: Path) -> None:
 
 def test_a_script_that_is_not_covered_starts_plain(project: Path) -> None:
     env = dict(os.environ)
-    assert warm.wait_until_ready(ARGV, env, project) == ""
+    assert wait_until_ready(ARGV, env, project) == ""
     nothing = CoveredFiles(str(project), ())
     assert asyncio.run(warm.start(ARGV, stdin=b"", env=env, cwd=project, covered=nothing)) is None
 

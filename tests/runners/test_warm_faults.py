@@ -16,6 +16,7 @@ import pytest
 
 from billhook.core.answers import Exit
 from billhook.runners import process, process_tree, warm
+from warm_ready import wait_until_ready
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="warm interpreters need Linux"),
@@ -33,7 +34,7 @@ class Hook:
         self.argv = (python, "hook.py")
         self.env = dict(os.environ)
         warm.FAULTS.clear()
-        assert warm.wait_until_ready(self.argv, self.env, folder) == ""
+        assert wait_until_ready(self.argv, self.env, folder) == ""
 
     @property
     def parent(self) -> warm.Parent:
@@ -79,7 +80,7 @@ def test_a_parent_that_was_killed_is_replaced(tmp_path: Path) -> None:
         hook.says()
     assert warm.FAULTS["its parent has ended"] >= 1
     assert hook.parent is not first
-    assert warm.wait_until_ready(hook.argv, hook.env, tmp_path) == ""
+    assert wait_until_ready(hook.argv, hook.env, tmp_path) == ""
     hook.says()
     assert hook.parent.last_used > hook.parent.began
 
@@ -164,12 +165,14 @@ _REFUSED = """
 import asyncio, os, resource, sys
 from billhook.core import client_env
 from billhook.runners import process, process_tree, warm
+sys.path.append(sys.argv[2])
+from warm_ready import wait_until_ready
 process_tree.adopt_orphans()
 argv, env, folder = ("/usr/bin/python3", sys.argv[1]), {"PATH": "/usr/bin:/bin"}, "/"
 asyncio.run(process.run(("/bin/true",), stdin=b"", env=env, seconds=9))
 if os.getuid() == 0:
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
-assert warm.wait_until_ready(argv, env, folder) == "", warm.PARENTS._by_key
+assert wait_until_ready(argv, env, folder) == "", warm.PARENTS._by_key
 parent = next(iter(warm.PARENTS._by_key.values()))
 resource.prlimit(parent.tree.leader, resource.RLIMIT_NPROC, (0, 0))
 calls = [asyncio.run(warm.start(argv, stdin=b"", env=env, cwd=folder)) for _ in range(4)]
@@ -184,7 +187,7 @@ def test_a_parent_that_may_not_fork_is_given_up() -> None:
         os.chmod(folder, 0o755)
         script = Path(folder) / "hook.py"
         script.write_text("print('x')")
-        argv = [sys.executable, "-c", _REFUSED, str(script)]
+        argv = [sys.executable, "-c", _REFUSED, str(script), str(Path(__file__).parents[1])]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     started, faults = done.stdout.splitlines()
@@ -203,7 +206,7 @@ def test_another_interpreter_at_the_same_place_gets_another_parent(tmp_path: Pat
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "new.py").write_text("word = 'found'")
     assert hook.start() is None
-    assert warm.wait_until_ready(hook.argv, hook.env, tmp_path) == ""
+    assert wait_until_ready(hook.argv, hook.env, tmp_path) == ""
     assert hook.parent is not first
     assert hook.run().stdout == b"found\n"
 

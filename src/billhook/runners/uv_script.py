@@ -47,7 +47,7 @@ class BackgroundAnswer(NamedTuple):
     def holds(self, age: float) -> bool:
         if self.why and age > _RETRY:
             return False
-        return all(_identity(path) == known for path, known in self.files)
+        return all(identity(path) == known for path, known in self.files)
 
 
 _lock = threading.Lock()
@@ -208,10 +208,10 @@ def _of_environment(python: str) -> tuple[str, ...]:
 
 
 def identities(paths: Iterable[str]) -> tuple[tuple[str, Identity], ...]:
-    return tuple((path, _identity(path)) for path in paths)
+    return tuple((path, identity(path)) for path in paths)
 
 
-def _identity(path: str) -> Identity:
+def identity(path: str) -> Identity:
     try:
         found = os.stat(path)
     except OSError:

@@ -33,7 +33,7 @@ from billhook.runners.process import Child, _Child, fed, launch
 from billhook.runners.process_tree import MARKER, Tree
 from billhook.runners.python_command import PythonCall, recognise
 from billhook.runners.spawn import Folder, Poll, _has_terminal, pipe, spawn
-from billhook.runners.uv_script import PENDING, PENDING_SHIM
+from billhook.runners.uv_script import PENDING, PENDING_SHIM, Identity, identities, identity
 
 IDLE: Final = 600.0  # seconds without a call after which a parent ends
 MOST_PARENTS: Final = 8
@@ -70,8 +70,6 @@ _NAMED_AT_START: Final = frozenset(
     }
 )
 """Variables that an interpreter or the C library reads when it starts."""
-
-Identity = tuple[int, int, int, int]
 
 
 class InterpreterKey(NamedTuple):
@@ -239,7 +237,7 @@ class WarmChild(Child):
 
     def _note_exit(self) -> None:
         self._reported = self._report.status()
-        if self._reported is not None or _is_readable(self._process):
+        if self._reported is not None or _readable(self._process):
             super()._note_exit()
 
     def _finish(self, *, timed_out: bool) -> Exit:
@@ -256,7 +254,7 @@ class WarmChild(Child):
 
     def collect(self) -> bool:
         """Whether the process has ended after its report. Ends what it left behind."""
-        if not _is_readable(self._process):
+        if not _readable(self._process):
             return False
         ended = self._ended
         self._finish_now(timed_out=False)
@@ -438,7 +436,7 @@ class Parent:
         self.prefixes: list[str] = []
         self.last_used = self.began = time.monotonic()
         self._names: frozenset[str] = frozenset()
-        self._files: dict[str, Identity] = {}
+        self._files: tuple[tuple[str, Identity], ...] = ()
         self._spares: list[Spare] = []
         self._arriving: list[tuple[socket.socket, str]] = []  # spares that have not reported yet, with their markers
         self._asked = self.began  # when the last spare was requested, or arrived
@@ -473,7 +471,7 @@ class Parent:
 
     def is_ready(self) -> bool:
         """Whether it has greeted, and can be used."""
-        if not self._greeted and not self.problem and _readable([self.control], 0.0):
+        if not self._greeted and not self.problem and _readable(self.control.fileno()):
             try:
                 greeting, _ = _received(self.control)
             except OSError:
@@ -483,7 +481,7 @@ class Parent:
             if greeting["program"] != self._program:  # which may be another one at each start, as with mise
                 self.problem = f"{self.key.program} starts {greeting['program']}"
             self._names = frozenset(greeting["names"])
-            self._files = {file: _identity(file) for file in greeting["files"]}
+            self._files = identities(greeting["files"])
             if not self.problem:
                 self._want(1)
         return self._greeted and not self.problem
@@ -504,7 +502,7 @@ class Parent:
         return not self._is_current() or (not self._greeted and age > START)
 
     def _is_current(self) -> bool:
-        return all(_identity(file) == known for file, known in self._files.items())
+        return all(identity(file) == known for file, known in self._files)
 
     def shadowed_in(self, folder: str) -> bool:
         """Whether the script's folder, the first in which Python looks, has a module that is imported already."""
@@ -602,7 +600,7 @@ class Parent:
     def _collect(self) -> None:
         """Take the spares that it has announced, and adopt those that have reported."""
         try:
-            while self._wanted and _readable([self.control], 0.0):
+            while self._wanted and _readable(self.control.fileno()):
                 marker, links = _received(self.control)
                 self._wanted -= 1
                 self._asked = time.monotonic()
@@ -613,7 +611,7 @@ class Parent:
             raise
         except OSError as error:
             raise self._fault("its parent has ended") from error
-        reported = _readable([link for link, _ in self._arriving], 0.0) if self._arriving else ()
+        reported = _readable(*(link.fileno() for link, _ in self._arriving)) if self._arriving else ()
         for link, marker in [one for one in self._arriving if one[0].fileno() in reported]:
             self._arriving.remove((link, marker))
             try:
@@ -661,10 +659,6 @@ class Parents:
             return None
         return parent if parent.is_ready() else None
 
-    def problem(self, call: PythonCall, cwd: str) -> str:
-        parent = self._by_key.get(_key(call, cwd))
-        return "" if parent is None else parent.problem
-
     def collect(self) -> None:
         """Adopt the spares that have been forked."""
         with self.lock:
@@ -711,16 +705,8 @@ def _key(call: PythonCall, cwd: str) -> InterpreterKey:
     )
     relative = "/" in call.spelt and not call.spelt.startswith("/")
     return InterpreterKey(
-        call.program, call.spelt, call.flags, variables, cwd if relative else "", _identity(call.program), call.preload
+        call.program, call.spelt, call.flags, variables, cwd if relative else "", identity(call.program), call.preload
     )
-
-
-def _identity(path: str) -> Identity:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return 0, 0, 0, 0
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 # -- processes and messages
@@ -750,18 +736,12 @@ def _collect_ended() -> None:
     _ending[:] = [collect for collect in _ending if not collect()]
 
 
-def _readable(links: Sequence[socket.socket], seconds: float) -> list[int]:
-    """The descriptors of those that have something to read, within so many seconds."""
+def _readable(*fds: int) -> list[int]:
+    """Those that have something to read now."""
     waiting = select.poll()
-    for link in links:
-        waiting.register(link, select.POLLIN)
-    return [fd for fd, _ in waiting.poll(max(0.0, seconds) * 1000)]
-
-
-def _is_readable(fd: int) -> bool:
-    waiting = select.poll()
-    waiting.register(fd, select.POLLIN)
-    return bool(waiting.poll(0))
+    for fd in fds:
+        waiting.register(fd, select.POLLIN)
+    return [fd for fd, _ in waiting.poll(0)]
 
 
 def _received(link: socket.socket) -> tuple[Any, list[socket.socket]]:
@@ -785,26 +765,6 @@ def _exactly(link: socket.socket, size: int, data: bytes = b"") -> bytes:
             raise OSError("the other end is gone")
         data += more
     return data
-
-
-def wait_until_ready(argv: Sequence[str], env: Mapping[str, str], cwd: Folder = None, seconds: float = START) -> str:
-    """Start the parent for a command, and wait until it has a spare: "", or why the command would start plain."""
-    folder, end = os.fsdecode(cwd or ""), time.monotonic() + seconds
-    why = "its parent does not start"
-    while time.monotonic() < end:
-        call = recognise(argv, env, folder)
-        if not isinstance(call, str):
-            with PARENTS.lock, suppress(NotWarmError):
-                parent = PARENTS.get(call, folder)
-                if parent is not None and parent.has_spare():
-                    return ""
-            why = PARENTS.problem(call, folder) or why
-            if PARENTS.problem(call, folder):
-                break
-        elif call not in (PENDING, PENDING_SHIM):
-            return call
-        time.sleep(0.005)
-    return why
 
 
 def close() -> None:

@@ -3,8 +3,11 @@
 import json
 import signal
 import subprocess
+import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -317,6 +320,24 @@ def test_a_daemon_that_waits_answers_others(home: Home) -> None:
         assert decision(home.ask(home.event(session_id="s2"))) == "none"
         answered(home)
         assert decision(call.reply()) == "allow"
+
+
+@pytest.mark.slow
+def test_a_hundred_questions_delay_nothing(home: Home) -> None:
+    """They are as long as they can be. Other calls get their verdicts meanwhile, and each answer arrives."""
+    home.own(approvals("5m"))
+    home.start()
+    with ExitStack() as calls:
+        events = [push(home, f"git push {number} {'x' * 5000}") for number in range(100)]
+        asking = [calls.enter_context(home.call(event)) for event in events]
+        eventually(lambda: len(Questions(home.root).pending()) == 100, 60)
+        began = time.monotonic()
+        assert [decision(home.ask(home.event())) for _ in range(20)] == ["none"] * 20
+        assert time.monotonic() - began < 5
+        for number, one in enumerate(Questions(home.root).pending()):
+            assert "more characters" in one.call and len(one.call) < 4100
+            Questions(home.root).answer(one.id, number % 2 == 0, "Ann", "page")
+        assert Counter(decision(call.reply()) for call in asking) == {"allow": 50, "deny": 50}
 
 
 def test_a_queue_that_can_not_be_written_denies(home: Home) -> None:

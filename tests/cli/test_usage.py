@@ -74,6 +74,12 @@ Usage: billhook fleet enrol [OPTIONS] URL CREDS
 Usage: billhook fleet leave [OPTIONS]
 Usage: billhook fleet status [OPTIONS]
 Usage: billhook fleet publish [OPTIONS] FILE
+Usage: billhook fleet rollout [OPTIONS] [next|end]
+Usage: billhook fleet events [OPTIONS]
+Usage: billhook fleet verify [OPTIONS] HOST
+Usage: billhook fleet approvals [OPTIONS] [COMMAND] [ARGS]...
+Usage: billhook fleet approvals allow [OPTIONS] ID|CODE
+Usage: billhook fleet approvals deny [OPTIONS] ID|CODE
 Usage: billhook hook [OPTIONS] [EVENT]
 Usage: billhook daemon [OPTIONS] COMMAND [ARGS]...
 Usage: billhook daemon run [OPTIONS]

@@ -1,6 +1,8 @@
 """The real Claude Code waits, without a user, while a person answers its question in a terminal."""
 
+import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -52,13 +54,19 @@ def _in_a_terminal(place: Place, question: QueuedQuestion, *, allow: bool) -> No
 _VISIT = """
 import sys
 from pathlib import Path
+from playwright.sync_api import sync_playwright
 from billhook.serve import control
-from page.visiting import Visitor
-page = Visitor(control.page_link(Path(sys.argv[1])).url)
-assert page.login().status_code == 200
-more = {} if sys.argv[3] == "True" else {"why": "use a branch"}
-answered = page.answer(sys.argv[2], sys.argv[3] == "True", **more)
-assert answered.status_code == 200, answered.text
+with sync_playwright() as driver:
+    browser = driver.chromium.launch(executable_path=sys.argv[2], args=["--no-sandbox", "--disable-gpu"])
+    page = browser.new_page()
+    page.set_default_timeout(30_000)
+    page.goto(control.page_link(Path(sys.argv[1])).url)
+    page.wait_for_selector(".question")
+    if sys.argv[3] == "False":
+        page.fill("input[aria-label='Reason for a denial']", "use a branch")
+    page.click("text=Allow once" if sys.argv[3] == "True" else ".question >> text=Deny")
+    page.wait_for_selector(".answered")
+    browser.close()
 """
 
 
@@ -67,12 +75,15 @@ def _user_namespace(pid: str) -> str:
 
 
 def _on_the_page(place: Place, question: QueuedQuestion, *, allow: bool) -> None:
-    """In the network of the daemon: agents are run with loopback alone."""
+    """In Chromium, in the network of the daemon: agents are run with loopback alone."""
+    chromium = shutil.which("chromium-headless-shell")
+    if chromium is None or importlib.util.find_spec("playwright") is None:
+        pytest.skip("scripts/browser installs Chromium")
     root = place.home / ".claude"
     daemon = str(control.holder(control.folder_of(root)))
     user = [] if _user_namespace("self") == _user_namespace(daemon) else ["-U", "--preserve-credentials"]
     enter = ["nsenter", "-t", daemon, *user, "-n"]
-    argv = [*enter, sys.executable, "-c", _VISIT, str(root), question.id, str(allow)]
+    argv = [*enter, sys.executable, "-c", _VISIT, str(root), chromium, str(allow)]
     ended = subprocess.run(argv, cwd=TESTS, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
 

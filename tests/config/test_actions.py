@@ -147,7 +147,8 @@ def test_results_for_commands(project: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    "signature", ["event, ctx", "ctx", "event, options", "event, ctx, options", "options", "ctx, options=None"]
+    "signature",
+    ["event, ctx", "ctx", "event, options", "event, ctx, options", "options", "ctx, options=None", "event, *, options"],
 )
 def test_options_of_a_function(project: Project, signature: str) -> None:
     found = "options" if "options" in signature else "ctx.options"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ hooks:
   no-push: {events: PreToolUse, if: "Bash(git push *)", deny: "no pushes with ghp_0123456789abcdefghijABCDEFGHIJ012345"}
   lame: {events: PostToolUse, run: "exit 7"}
 """
+DASHBOARD = Path(__file__).parents[2] / "examples" / "telemetry" / "grafana.json"
 SECRET = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
 FAST = {"OTEL_BSP_SCHEDULE_DELAY": "100", "OTEL_BLRP_SCHEDULE_DELAY": "100", "OTEL_METRIC_EXPORT_INTERVAL": "300"}
 
@@ -98,6 +100,35 @@ def test_metrics_and_logs(home: Home, collector: Collector) -> None:
     texts = sorted(log.body.string_value for log in collector.logs)
     assert texts[0].startswith("deny Bash: no pushes with ")
     assert texts[1] == "none Bash"
+
+
+def in_prometheus(metric: Any) -> dict[str, set[str]]:
+    """The names under which Prometheus has a metric of OTLP, with their labels: dots are underscores, counters end with
+    `total`, units other than counts are part of the name."""
+    kind = metric.WhichOneof("data")
+    name = "_".join([*metric.name.split("."), *({"s": ["seconds"]}.get(metric.unit, []))])
+    points = getattr(metric, kind).data_points
+    labels = {key.replace(".", "_") for point in points for key in attributes(point)}
+    return {f"{name}_total": labels} if kind == "sum" else {f"{name}_bucket": labels | {"le"}}
+
+
+def test_the_dashboard_shows_what_is_exported(home: Home, collector: Collector) -> None:
+    """Each metric and each label in the queries of the example exists."""
+    home.start(env=variables(home, collector.url))
+    run_a_session(home)
+    names = ("decisions", "failed_open", "verdict.duration", "hook.duration")
+    eventually(lambda: {f"billhook.{name}" for name in names} <= set(collector.metrics), 30)
+    known = {name: labels for one in collector.metrics.values() for name, labels in in_prometheus(one).items()}
+    dashboard = json.loads(DASHBOARD.read_text())
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    queries += [one["query"] for one in dashboard["templating"]["list"] if one["type"] == "query"]
+    assert len(queries) >= 6
+    for query in queries:
+        (metric,) = set(re.findall(r"\bbillhook_\w+", query))
+        grouped = [name for names in re.findall(r"by \(([^)]*)\)", query) for name in names.split(", ")]
+        used = {*grouped, *re.findall(r"(\w+)=~?\"", query), *re.findall(r"label_values\(\w+, (\w+)\)", query)}
+        assert metric in known and used <= known[metric], query
+    assert set(known) == {name for query in queries for name in re.findall(r"\bbillhook_\w+", query)}
 
 
 def test_neither_inputs_nor_secrets_are_sent(home: Home, collector: Collector) -> None:

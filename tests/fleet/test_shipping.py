@@ -12,7 +12,7 @@ import pytest
 from nats.errors import Error as NatsError
 
 from billhook.fleet import shipping
-from billhook.fleet.connection import connect, publish
+from billhook.fleet.connection import FleetError, connect, publish
 from billhook.fleet.enrolment import read_credentials
 from billhook.fleet.subjects import AUDIT
 from billhook.store.files import log_folder
@@ -198,7 +198,7 @@ def test_reader_writes_nothing(fleet: Fleet, tmp_path: Path) -> None:
     number = stream(read_credentials(fleet.folder / "reader.creds"), member.url, member.name)[0].seq
 
     async def attack(client: object) -> None:
-        with pytest.raises(NatsError):
+        with pytest.raises(FleetError):
             await publish(client, subject, b"x")  # type: ignore[arg-type]
 
     async def remove(client: object) -> None:

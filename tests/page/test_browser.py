@@ -5,12 +5,15 @@ import shutil
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from approvals.asking import decision, reason, waiting
+from billhook.approvals.watching import is_watched
 from daemon.running import Home, Reply, eventually, home_in
 from page.visiting import visitor, write_log
 
@@ -226,6 +229,21 @@ def test_answers(page: Page, home: Home, allowed: bool) -> None:
     eventually(lambda: page.title() == "billhook")
 
 
+def test_an_open_page_is_enough(chromium: Any, tmp_path: Path) -> None:
+    """Nothing is configured: a question waits while the page is open, and no longer when it is closed."""
+    with home_in(tmp_path) as home:
+        home.own('hooks: {push: {events: PreToolUse, if: "Bash(git push *)", ask: push?}}')
+        home.start()
+        with opened(chromium, home) as page:
+            eventually(lambda: is_watched(home.root))
+            caller = Caller(home, "unconfigured")
+            page.click("text=Allow once")
+            assert decision(caller.answered()) == "allow"
+        eventually(lambda: not is_watched(home.root))
+        event = home.event(tool_input={"command": "git push"}, permission_mode="dontAsk")
+        assert decision(home.ask(event)) == "ask"
+
+
 def test_answer_from_somewhere_else(page: Page, home: Home) -> None:
     """A question that was answered elsewhere disappears."""
     caller = Caller(home, "elsewhere")
@@ -283,6 +301,94 @@ def unharmed(page: Page) -> None:
     assert page.evaluate("window.pwned") is None
     foreign = "img:not([src='icon.svg']), script:not([src='app.js']), svg[onload], [onerror], [style]"
     assert page.locator(foreign).count() == 0
+
+
+# -- other pages in the same browser
+
+ATTACK = """
+async ([base, id]) => {
+  const body = JSON.stringify({ id, allow: true });
+  const include = { credentials: "include" };
+  const seen = [];
+  const attempt = async (work) => { try { seen.push(await work()); } catch (error) { seen.push(error.name); } };
+  const text = (options, path) => async () => (await fetch(base + path, { ...include, ...options })).text();
+  await attempt(text({}, "/ui/api/now"));
+  await attempt(text({ method: "POST", body, headers: { "content-type": "application/json" } }, "/ui/api/answer"));
+  await attempt(text({ method: "POST", body, headers: { "content-type": "text/plain" } }, "/ui/api/answer"));
+  await attempt(text({ method: "POST", body, mode: "no-cors" }, "/ui/api/answer"));
+  await attempt(() => navigator.sendBeacon(base + "/ui/api/answer", new Blob([body], { type: "text/plain" })) && "");
+  await attempt(() => new Promise((done) => {
+    const script = Object.assign(document.createElement("script"), { src: base + "/ui/api/now" });
+    script.onload = () => done("LOADED");
+    script.onerror = () => done("");
+    document.head.append(script);
+  }));
+  await attempt(() => new Promise((done) => {
+    const source = new EventSource(base + "/ui/api/live", { withCredentials: true });
+    source.onopen = () => done("LOADED");
+    source.onerror = () => done("");
+  }));
+  const frame = Object.assign(document.createElement("iframe"), { src: base + "/ui/", name: "frame" });
+  document.body.append(frame);
+  const form = Object.assign(document.createElement("form"), { method: "POST", action: base + "/ui/api/answer",
+    target: "frame", enctype: "text/plain" });
+  form.append(Object.assign(document.createElement("input"), { name: body.slice(0, -1) + ',"x":"', value: '"}' }));
+  document.body.append(form);
+  form.submit();
+  await new Promise((done) => { frame.onload = done; setTimeout(done, 2000); });
+  return seen;
+}
+"""
+
+
+def test_other_pages_can_not_answer_or_read(chromium: Any, home: Home) -> None:
+    """Another port of this machine is the same site, so the browser sends the cookie. Every way is refused."""
+    with opened(chromium, home) as page, attacker() as there:
+        caller = Caller(home, "csrf")
+        (one,) = waiting(home)
+        base = page.url.partition("/ui/")[0]
+        for origin in (there, there.replace("127.0.0.1", "localhost")):
+            evil = page.context.new_page()
+            evil.goto(origin)
+            seen = evil.evaluate(ATTACK, [base, one.id])
+            assert len(seen) == 7 and set(seen) <= {"", "TypeError"}, seen
+            evil.close()
+        assert waiting(home) == [one]
+        page.click("text=Deny")
+        assert decision(caller.answered()) == "deny"
+
+
+def test_dns_rebinding(chromium: Any, home: Home) -> None:
+    """A name of the attacker that leads to this machine gets nothing, not even the page's files."""
+    rule = "--host-resolver-rules=MAP evil.example 127.0.0.1"
+    browser = chromium.browser_type.launch(executable_path=CHROMIUM, args=[*FLAGS, rule])
+    page = browser.new_page()
+    guest = visitor(home)
+    for path in ("/ui/", "/ui/api/now", "/ui/app.js", f"/ui/#code={guest.code}"):
+        response = page.goto(f"http://evil.example:{guest.port}{path}")
+        assert response.status == 403 and "another host" in response.text(), path
+    browser.close()
+    assert guest.login().status_code == 200  # the code was not used
+
+
+@contextmanager
+def attacker() -> Iterator[str]:
+    """An empty page at another port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<!doctype html><title>x</title><body>")
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (its name there)
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
 
 
 # -- keyboard, sizes, accessibility

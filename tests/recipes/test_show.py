@@ -19,7 +19,6 @@ EFFECTS = {
     "conventional-commits": r"conventional-commits +deny",
     "no-commits-to-main": r"no-commits-to-main +deny",
     "no-verify": r"no-verify +deny",
-    "cost-limit": r"rate-limit +runs\n +note: a cost of at most 5 per session, then ask",
     "session-limits": r"rate-limit +runs\n +note: tool calls at most 500 times per session, then ask",
     "event-log": r'event-log +no objection.*\n\{.*"hook_event_name": ?"PreToolUse"',
     "event-webhook": r"event-webhook +background .*POST http://127\.0\.0\.1:8080/events.*event-webhook failed later",
@@ -54,15 +53,14 @@ SET = [
     ("event-log", "file=a b/the log", r'\n\{.*"hook_event_name": ?"PreToolUse"'),
     ("event-webhook", "events=PostToolUse", r"event-webhook failed later"),
     ("commit-each-turn", "branch=log/agent", r"\n[0-9a-f]{7,} The turn is over\n"),
-    ("cost-limit", "at_most=2.5", r"a cost of at most 2\.5 per session"),
+    ("session-limits", "cost=2.5", r"a cost of at most 2\.5 per session \(all prices are 0\), then ask"),
     ("session-limits", "calls=7", r"tool calls at most 7 times per session"),
 ]
 
 
 def pasted(place: Place, *words: str) -> str:
     """What a shell prints for the lines that `billhook add` prints."""
-    prices = ["--set", "input=2", "--set", "output=10"] if "cost-limit" in words else []
-    added = place.typing("add", *words, *prices, "--yes", answers=[])
+    added = place.typing("add", *words, "--yes", answers=[])
     assert added.code == 0, added
     lines = added.out.partition("see it work:\n")[2]
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"

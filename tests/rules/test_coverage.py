@@ -186,9 +186,38 @@ def test_each_hole_is_found_with_a_test_that_closes_it(place: RulesPlace) -> Non
     assert mutants(place) == (0, [])
 
 
+CELLS = """\
+guard:
+  device: deny
+  run-remote: deny
+  publish: ask
+  force-push: ask
+  kill: ask
+  "delete:home": ask
+  "delete:system": deny
+"""
+
+
+def test_cells_that_repeat_the_table(place: RulesPlace) -> None:
+    """Each has a test of a call that the table alone decides differently, or is listed as a repetition, which is no
+    failure."""
+    place.rules("  - {bash: ls, expect: none}", CELLS)
+    code, found = mutants(place)
+    repeated = [one["change"] for one in found if one["repeats"]]
+
+    assert (code, repeated) == (1, ["without `run-remote`", "without `publish`", "without `delete:home`"])
+    proposed = [one["test"] for one in found if one["test"]]
+    assert len(proposed) == len(found) - 3 == 4
+
+    place.rules("".join(f"  - {text}\n" for text in proposed), CELLS)
+    done = place.run("test", "--mutate")
+    assert done.code == 0 and "4 of 4 changes noticed" in done.out, done
+    assert done.out.count("it repeats the guard's table") == 3
+
+
 def test_a_change_without_a_test_is_not_noticed(place: RulesPlace) -> None:
-    """A cell that the guard has anyway: no test tells, and the exit code is 1 all the same."""
-    place.rules("  - {bash: ls, expect: none}", "guard: {device: deny}")
+    """A cell that no known call reaches: the exit code is 1."""
+    place.rules("  - {bash: ls, expect: none}", 'guard: {"publish:home": deny}')
     done = place.run("test", "--mutate")
 
     assert done.code == 1 and "0 of 1 change noticed" in done.out and "no test was found" in done.out, done

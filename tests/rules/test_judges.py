@@ -342,6 +342,21 @@ def test_after_an_effect(project: Project) -> None:
     assert found == ["none", "none", "deny"]
 
 
+def test_results_of_a_hook_that_runs_code(project: Project) -> None:
+    """Its data are not in the log: a hook that depends on them is unknown, unless it is the same hook."""
+    data = """run: "echo '{\\"data\\": {\\"x\\": \\"big\\"}}'", dialect: spec"""
+    first = f"events: PreToolUse, match: Bash, {data}"
+    later = "events: PreToolUse, match: Bash, after: [first], when: {results.first.data.x: big}, ask: sure?"
+    project.write("hooks.yaml", rules(first=first, later=later))
+    project.approve(builtins=True)
+    assert project.fire("Bash", "ls", builtins=True).decision == "ask"
+    found = replayed(project)
+    assert (found.different, found.unknown) == (0, 0)
+    project.write("hooks.yaml", rules(first=first, later=later.replace("ask:", "deny:")))
+    found = replayed(project)
+    assert (found.different, reasons(found)) == (0, {"later: a condition depends on a hook that runs code": 1})
+
+
 # -- other rules
 
 

@@ -6,6 +6,7 @@ counts if silence has denied the call, and the agent repeats it. An answer never
 
 import os
 import secrets
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,7 @@ KEY: Final = "questions"
 WINDOW: Final = 15 * 60.0  # seconds after `until` in which a question can be answered, and in which an allow is valid
 _MOST: Final = 128
 _REMEMBERED: Final = 86400.0
+_turn: Final = threading.Lock()  # many threads that wait for the lock of a file could time out
 
 State = Literal["waiting", "late", "expired", "allowed", "denied"]
 
@@ -84,7 +86,8 @@ class Questions:
     """The questions of all projects, below one root. Keeps nothing open; every method raises StoreError."""
 
     def __init__(self, root: Path) -> None:
-        self._state = FileState(Path(root))
+        self.root = Path(root)
+        self._state = FileState(self.root)
         self._path = self._state.path(KIND, KEY)
 
     def stamp(self) -> tuple[int, ...]:
@@ -158,7 +161,8 @@ class Questions:
         return changed[0]
 
     def _update(self, change: Callable[[list[QueuedQuestion]], list[QueuedQuestion]]) -> None:
-        self._state.update(KIND, KEY, lambda record: {KEY: msgspec.to_builtins(_fitted(change(_known(record))))})
+        with _turn:
+            self._state.update(KIND, KEY, lambda record: {KEY: msgspec.to_builtins(_fitted(change(_known(record))))})
 
 
 def new_id() -> str:

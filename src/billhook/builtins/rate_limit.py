@@ -100,7 +100,9 @@ class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
             who = " on all machines of the fleet" if self.scope == "fleet" else ""
             return f"{f'`{self.rule}`' if self.rule else 'tool calls'} at most {times} per {self.per}{who}"
         most = f"a {self.of} of at most {self.at_most:g}" if self.of == "cost" else f"at most {self.at_most} {self.of}"
-        return f"{f'`{self.rule}` ' if self.rule else ''}{most} per {self.per}"
+        free = self.of == "cost" and not any(one.input or one.output for one in self.prices.values())
+        nothing = " (all prices are 0)" if free else ""
+        return f"{f'`{self.rule}` ' if self.rule else ''}{most} per {self.per}{nothing}"
 
     @property
     def without_session(self) -> "RateLimit":

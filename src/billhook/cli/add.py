@@ -73,8 +73,6 @@ def verb(
     chosen = [one for name in names for one in recipes.find(name)]
     given = _given(settings, chosen)
     if printing:
-        for one in chosen:
-            one.check_required(given)
         texts = ["\n".join(_text(one, given)) for one in chosen]
         data = ({**_data(one), "text": text} for one, text in zip(chosen, texts, strict=True))
         report(as_json, texts, *data, whole=True)

@@ -14,6 +14,7 @@ import msgspec
 from billhook.agents import AGENTS, TABLE
 from billhook.agents.base import Agent, able
 from billhook.agents.transcripts import READERS
+from billhook.agents.without_hooks import WITHOUT_HOOKS
 from billhook.cli.findings import FORMATS
 from billhook.cli.install import READS_OTHERS
 from billhook.cli.install.entries import checked, ours, parse, times
@@ -44,6 +45,8 @@ class HostReport(msgspec.Struct, frozen=True):
 
 def host_named(name: str, *also: str) -> Agent:
     """The agent of that name. Raises UsageError with a suggestion; `also` are other valid names."""
+    if name in WITHOUT_HOOKS:
+        raise UsageError(WITHOUT_HOOKS[name].refusal[0], hint=WITHOUT_HOOKS[name].refusal[1])
     if name not in AGENTS:
         raise UsageError(f"--host: no agent `{name}`", hint=READS_OTHERS.get(name) or suggest(name, [*AGENTS, *also]))
     return AGENTS[name]

@@ -1,5 +1,6 @@
 """`billhook list`: all hooks in the order in which they run."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
@@ -22,6 +23,7 @@ from billhook.core.text import counted, one_line
 
 if TYPE_CHECKING:
     from billhook.agents.base import Agent
+    from billhook.agents.without_hooks import HooklessAgent
     from billhook.cli.doctor.checks import PluginHook
 
 _LONGEST_NAME = 28  # longer ones have a separate line
@@ -48,13 +50,17 @@ def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json:
     """Show all hooks in the order in which they run, and those that do not run, with the reason.
 
     With --host, show what applies in that agent. An agent runs the hooks of its settings file itself, and does not have
-    every event. `billhook check --host NAME` shows what it does not support.
+    every event. `billhook check --host NAME` shows what it does not support. For an agent that runs no hooks but has
+    rules of its own (zed), print the rules as its settings; those that it can't have are on stderr.
     """
     config = loaded(configs)
     agent = None
     if host is not None:
+        from billhook.agents.without_hooks import WITHOUT_HOOKS
         from billhook.cli.check import host_named
 
+        if (hookless := WITHOUT_HOOKS.get(host)) is not None and hookless.tools:
+            return _exported(config, hookless, as_json)
         agent = host_named(host)
         config = loader.load_for_cwd(".", configs, host=agent.name)
     wanted = checked_event(event, config) if event is not None else ""
@@ -75,6 +81,21 @@ def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json:
     if not config.sources:
         screen.hint("`billhook init` writes a first file with hooks")
     _hints(config)
+    return 0
+
+
+def _exported(config: Config, agent: "HooklessAgent", as_json: bool) -> int:
+    """The rules as settings of an agent without hooks, and those that it can't have."""
+    from billhook.config.export_rules import exported
+
+    found = exported(config, agent.tools)
+    if as_json:
+        settings = json.loads(agent.settings(found.patterns))
+        screen.say_json({"settings": settings, "left": found.left})
+        return 0
+    screen.say(agent.settings(found.patterns), whole=True)
+    for one in found.left:
+        screen.note(f"not for {agent.title}: {screen.with_shown_paths(one)}")
     return 0
 
 

@@ -119,7 +119,7 @@ def _mutate(suite: Suite, results: Sequence[CaseResult], as_json: bool) -> int:
     with progress("mutants") as tick:
         found = survivors(suite, [one.case for one in results if one.status == "passed"], tick)
     report(as_json, lines(found), *({"type": "mutant", **one.data()} for one in found.survivors))
-    return int(bool(found.survivors))
+    return int(found.unnoticed > 0)
 
 
 def _times(files: Sequence[str], user: bool) -> dict[str, int]:

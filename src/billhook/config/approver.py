@@ -4,6 +4,7 @@ An ask waits in the queue if one of the hooks that ask has `approve: queue`; or 
 and the user has configured `approvals:` or sees the queue now. Otherwise the agent handles it as it can.
 """
 
+import asyncio
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from billhook.core import client_env, strictjson, tools
 from billhook.core.answers import Answer, Decision, Outcome, Verdict
 from billhook.core.errors import BillhookError
 from billhook.core.events import Event
+from billhook.core.functions import in_thread
 
 NAME: Final = "approvals"  # of its outcome in a verdict
 _UNATTENDED: Final = ("bypassPermissions", "dontAsk")  # permission modes in which an agent shows no question
@@ -56,7 +58,8 @@ class Approver(msgspec.Struct, frozen=True):
         question = self._question(verdict, asking, seconds)
         try:
             asked, problems = await self._asked(question, settings, seconds)
-            answer = _answer(asked, seconds, allowed=asked.answer == "allow" and Questions(self.root).use(asked.id))
+            allowed = asked.answer == "allow" and await in_thread(lambda: Questions(self.root).use(asked.id))
+            answer = _answer(asked, seconds, allowed=allowed)
         except BillhookError as error:
             refused = Answer(decision=Decision.DENY, reason=f"the question can't be asked: {error.message}")
             return _with(verdict, refused, began, ())
@@ -70,7 +73,8 @@ class Approver(msgspec.Struct, frozen=True):
         from billhook.approvals.waiting import wait
 
         questions = Questions(self.root)
-        asked = questions.ask(question)
+        await asyncio.sleep(0)  # a caller without a loop starts one now
+        asked = await in_thread(lambda: questions.ask(question))  # another process may hold the lock
         is_new = asked.id == question.id  # people got a message about an older one already
         files = [file for one in AGENTS.values() for file in one.variable_files]
         problems = send(settings, asked, self.root, files) if is_new else ()

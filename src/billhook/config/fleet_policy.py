@@ -96,7 +96,7 @@ def _tightening(read: FileRead) -> FileRead:
     """Without everything that could loosen the user's rules, or run code."""
     kept, findings = [], list(read.findings)
     for entry in read.entries:
-        why = _loosens(entry)
+        why = loosens(entry)
         kept += [] if why else [entry]
         if why:
             message = f"{entry.subject} of the fleet's policy {why}: only a host that was enrolled as managed uses it"
@@ -111,7 +111,8 @@ def _tightening(read: FileRead) -> FileRead:
     )
 
 
-def _loosens(entry: HookDeclaration) -> str:
+def loosens(entry: HookDeclaration) -> str:
+    """What makes a host ignore this hook, unless it is managed; empty: nothing."""
     if entry.switch:
         return "switches off another one"
     if entry.broken or isinstance(entry.action, Mask):
@@ -199,6 +200,11 @@ def write(root: Path, policy: AppliedPolicy) -> None:
 
 def write_rules(root: Path, rules: str) -> str:
     """Write a file of rules, before the record that names it. Raises StoreError."""
-    name = f"rules-{sha256(rules.encode()).hexdigest()[:16]}.yaml"
+    name = rules_name(rules)
     write_atomically(folder(root) / name, rules.encode(), root=root, private=True)
     return name
+
+
+def rules_name(rules: str) -> str:
+    """The name of the file with these rules, on every host: it is part of the source of their hooks in records."""
+    return f"rules-{sha256(rules.encode()).hexdigest()[:16]}.yaml"

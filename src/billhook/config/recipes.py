@@ -44,7 +44,6 @@ class Parameter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     shell: bool = False  # its value is a shell command, not one word of a command
     tested: bool = True  # the recipe's tests are valid for every value; else only for the default
     default_needs: str = ""  # a file without which the default can't work
-    required: bool = False  # only the user knows the value; the default is an example
 
     def read(self, name: str, text: str) -> Any:
         """The value of a command line argument, of the same type as the default. Raises UsageError."""
@@ -82,19 +81,10 @@ class Recipe(msgspec.Struct, frozen=True):
 
     def check_defaults(self, given: Mapping[str, str], project: Path) -> None:
         """Raises UsageError if a parameter must be set, because its default does not work in this project."""
-        self.check_required(given)
         for name, one in self.parameters.items():
             if one.default_needs and name not in given and not (project / one.default_needs).exists():
                 message = f"this project has no {one.default_needs}, so `{one.default}` can't work"
                 raise UsageError(message, hint=f"set the {name}: --set {name}='...' ({one.about})")
-
-    def check_required(self, given: Mapping[str, str]) -> None:
-        """Raises UsageError if a value is missing that only the user knows."""
-        missing = [name for name, one in self.parameters.items() if one.required and name not in given]
-        if missing:
-            hint = " ".join(f"--set {name}=..." for name in missing)
-            about = "; ".join(f"{name}: {self.parameters[name].about}" for name in missing)
-            raise UsageError(f"`{self.name}` needs values that only you know", hint=f"{hint} ({about})")
 
     def sections(self, given: Mapping[str, str]) -> dict[str, str]:
         """The text for each section of a hooks.yaml; the first begins with the command that added it."""

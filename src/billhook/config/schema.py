@@ -60,7 +60,7 @@ def schema(kind: Kind) -> Schema:
             name: {"description": text.strip().split("\n")[0], **listed} for name, text in about.items()
         }
         own_parts = {}
-        del top["settings"], top["tests"]
+        del top["settings"], top["tests"], top["fleet"]
     file["properties"] = {**{form: value for key, value in top.items() for form in (key, _snake(key))}, **own}
     fields, parts = NATIVE if kind == "hooks" else ENTRY, found["parts"]
     parts["entry"]["else"]["else"] = _one_of(found["object"], ENTRY)

@@ -42,7 +42,7 @@ _DIALECT_OF: Final[dict[Shape, str]] = {
 }
 OWN_KEYS: Final = (
     *("hooks", "builtins", "guard", "permissions", "approvals", "settings"),
-    *("parallelExecution", "warm", "dialect", "timeout", "version", "tests"),
+    *("parallelExecution", "warm", "dialect", "timeout", "version", "tests", "fleet"),
 )
 SWITCHES: Final = ("disableAllHooks", "allowedHttpHookUrls", "httpHookAllowedEnvVars")
 _TOP: Final = {folded(key): key for key in (*OWN_KEYS, *SWITCHES)} | {"handlers": "hooks"}

@@ -50,14 +50,15 @@ def callback(function: Callable[..., Any], *, thread: bool = False) -> Handler:
         handler = lambda ctx: function(ctx.event, ctx)
     elif first is not None and first.name in _CONTEXT:
         handler = function
-    if any(one.name == "options" for one in parameters):
+    if any(one.name == "options" for one in _parameters(function)):
         handler = _with_options(function, [one for one in (first, second) if one is not None])
     return _Threaded(handler) if thread else handler
 
 
 def _with_options(function: Callable[..., Any], parameters: "list[inspect.Parameter]") -> Handler:
     """A function that also takes `options`; its other parameters are the event and the context as usual."""
-    takes_context = [one.name in _CONTEXT or place > 0 for place, one in enumerate(parameters)]
+    needed = [one for one in parameters if one.default is one.empty or one.name in _CONTEXT]
+    takes_context = [one.name in _CONTEXT or place > 0 for place, one in enumerate(needed)]
 
     def handler(ctx: Context) -> Any:
         return function(*(ctx if context else ctx.event for context in takes_context), options=ctx.options)
@@ -293,13 +294,16 @@ def _name_of(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", type(function).__name__)
 
 
-def _positional(function: Callable[..., Any]) -> "list[inspect.Parameter]":
+def _parameters(function: Callable[..., Any]) -> "list[inspect.Parameter]":
     try:
-        parameters = inspect.signature(function).parameters.values()
+        return [*inspect.signature(function).parameters.values()]
     except ValueError:  # some functions written in C have no signature
         return []
+
+
+def _positional(function: Callable[..., Any]) -> "list[inspect.Parameter]":
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [one for one in parameters if one.kind in kinds]
+    return [one for one in _parameters(function) if one.kind in kinds]
 
 
 def _annotated(function: Callable[..., Any]) -> tuple[type[Event] | str, ...]:

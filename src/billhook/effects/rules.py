@@ -169,8 +169,13 @@ def _class(inside: str) -> tuple[frozenset[str], tuple[tuple[str, str], ...]]:
     return frozenset(single), tuple(ranges)
 
 
+_MAGIC: Final = frozenset("*?[\\")
+
+
 def segment_matches(pattern: str, text: str) -> bool:
     """Whether one segment of a path matches; two pointers, no recursion."""
+    if _MAGIC.isdisjoint(pattern):  # most segments are plain names
+        return pattern == text
     return _two_pointers(_segment(pattern), text, "*", _fits)
 
 
@@ -324,7 +329,7 @@ def _kind(tool_name: str) -> str:
 
 
 @functools.lru_cache(maxsize=1024)
-def _command_globs(specifier: str) -> tuple[Glob, ...]:
+def command_globs(specifier: str) -> tuple[Glob, ...]:
     """`git push *` is also `git push` alone; `git push:*` is the same thing."""
     if specifier.endswith(":*"):
         specifier = specifier[:-2] + " *"
@@ -345,7 +350,7 @@ def _shell_strikes(specifier: str, name: str, tool_input: Mapping[str, object], 
 
 
 def _line_strikes(specifier: str, command: str) -> bool:
-    globs = _command_globs(specifier)
+    globs = command_globs(specifier)
     if any(pattern.matches(command.strip()) for pattern in globs):
         return True
     parsed = shell.parse(command)
@@ -378,7 +383,7 @@ _COVERED_STEPS: Final = 12_000
 
 def _shell_covers(specifiers: list[str], name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
     parsed = shell.parse(str(tool_input["command"]), _COVERED_STEPS)
-    globs = [pattern for specifier in specifiers for pattern in _command_globs(specifier)]
+    globs = [pattern for specifier in specifiers for pattern in command_globs(specifier)]
     return parsed.complete and bool(parsed.commands) and all(_covered(command, globs) for command in parsed.commands)
 
 

@@ -4,6 +4,7 @@ import base64
 import json
 import ssl
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from billhook.core.errors import BillhookError, UsageError
@@ -14,6 +15,7 @@ from billhook.fleet.subjects import FleetSubjects, inbox_prefix
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
+    from nats.aio.msg import Msg
 
 _TIMEOUT: Final = 5
 _RETRY: Final = 1  # seconds between two attempts to connect
@@ -21,6 +23,10 @@ _RETRY: Final = 1  # seconds between two attempts to connect
 
 class FleetError(BillhookError):
     """The server can't be reached, or refuses something."""
+
+
+class NoAnswerError(FleetError, TimeoutError):
+    """The server did not answer in time."""
 
 
 async def connect(
@@ -61,6 +67,8 @@ async def connect(
             **settings,
         )
     except Exception as error:
+        with suppress(Exception):
+            await client.close()
         why = next((str(one) for one in [*refused, error] if str(one)), type(error).__name__)
         raise FleetError(f"can't connect to {url}: {why}", hint="check the address, and that the server runs") from None
     return client
@@ -78,9 +86,22 @@ async def member_connection(member: Enrolment, **settings: Any) -> "Client":
 
 async def api(client: "Client", subject: str, request: Any = None) -> dict[str, Any]:
     """One request to JetStream. Raises FleetError with its answer."""
-    reply = await client.request(
-        f"$JS.API.{subject}", b"" if request is None else json.dumps(request).encode(), timeout=_TIMEOUT
-    )
+    data = b"" if request is None else json.dumps(request).encode()
+    return _answer(subject, await ask(client, f"$JS.API.{subject}", data))
+
+
+async def ask(client: "Client", subject: str, data: bytes = b"", headers: dict[str, str] | None = None) -> "Msg":
+    """The reply to a request. Raises FleetError."""
+    from nats.errors import Error as NatsError
+
+    try:
+        return await client.request(subject, data, timeout=_TIMEOUT, headers=headers)
+    except (NatsError, TimeoutError) as error:
+        hint = "its servers may be choosing a new leader; also check that `billhook fleet init --url` ran"
+        raise NoAnswerError(f"the fleet does not answer: {str(error) or type(error).__name__}", hint=hint) from None
+
+
+def _answer(subject: str, reply: "Msg") -> dict[str, Any]:
     found: dict[str, Any] = json.loads(reply.data)
     if "error" in found:
         raise FleetError(f"{subject}: {found['error'].get('description', found['error'])}")
@@ -97,14 +118,22 @@ async def make_streams(client: "Client", subjects: FleetSubjects, replicas: int)
 
 
 async def last(client: "Client", stream: str, subject: str) -> bytes | None:
-    """The last message of a subject; None if there is none. Raises FleetError."""
-    reply = await client.request(f"$JS.API.DIRECT.GET.{stream}.{subject}", timeout=_TIMEOUT)
+    """The content of the last message of a subject; None if there is none. Raises FleetError."""
+    found = await last_message(client, stream, subject)
+    return None if found is None else found.data
+
+
+async def last_message(client: "Client", stream: str, subject: str, before: int = 0) -> "Msg | None":
+    """The last message of a subject; with `before`, the last one before that number. Raises FleetError."""
+    earlier = json.dumps({"multi_last": [subject], "up_to_seq": before - 1}).encode()
+    get = f"$JS.API.DIRECT.GET.{stream}"
+    reply = await (ask(client, get, earlier) if before else ask(client, f"{get}.{subject}"))
     status = (reply.headers or {}).get("Status", "")
     if status == "404":
         return None
     if status:
         raise FleetError(f"can't read {subject}: {status} {(reply.headers or {}).get('Description', '')}")
-    return reply.data
+    return reply
 
 
 async def last_of_all(client: "Client", stream: str, subjects: str) -> list[bytes]:
@@ -116,8 +145,4 @@ async def last_of_all(client: "Client", stream: str, subjects: str) -> list[byte
 
 async def publish(client: "Client", subject: str, data: bytes, headers: dict[str, str] | None = None) -> dict[str, Any]:
     """Publish to a stream, and wait until it is stored. Raises FleetError."""
-    reply = await client.request(subject, data, timeout=_TIMEOUT, headers=headers)
-    found: dict[str, Any] = json.loads(reply.data)
-    if "error" in found:
-        raise FleetError(f"{subject}: {found['error'].get('description', found['error'])}")
-    return found
+    return _answer(subject, await ask(client, subject, data, headers))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SIGNED: Final = "signed.json"  # the newest document, as it came: it is verified again when the link starts
 _EVERY: Final = 20.0  # seconds between two looks at the stream: a message to a subscriber may be lost
-_SOON: Final = 0.25
+_SOON: Final = 1.0
 
 
 class PolicyFollower:
@@ -77,7 +77,7 @@ class PolicyFollower:
 
 def in_force(root: Path, member: Enrolment, document: PolicyDocument) -> AppliedPolicy:
     """What a document means on this host, with its rules in files."""
-    stage, candidate = in_stage(document, member.name, member.tags), document.candidate
+    stage, candidate = in_stage(document.candidate, member.name, member.tags), document.candidate
     rules, shadow = document.rules, ""
     if candidate is not None and stage:
         rules, shadow = (candidate.rules, "") if stage == "candidate" else (rules, candidate.rules)
@@ -109,14 +109,14 @@ async def follow(link: "FleetLink") -> None:
     follower = PolicyFollower(link.root, link.member)
     follower.restore()
     subscription = await link.client.subscribe(link.subjects.policy)
-    due = 0.0
+    due, connections = 0.0, -1
     try:
         while True:
             policy = follower.policy
             link.status |= {"sequence": policy.sequence, "stage": policy.stage, "refused": policy.refused}
-            if not link.client.is_connected:
-                due = 0.0
-            elif time.monotonic() >= due:
+            again = link.client.stats["reconnects"]
+            if link.client.is_connected and (time.monotonic() >= due or again != connections):
+                connections = again
                 due = time.monotonic() + _EVERY * random.uniform(0.7, 1.3)
                 newest = await connection.last(link.client, POLICY, link.subjects.policy)
                 note_contact(link.root)

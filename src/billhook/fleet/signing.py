@@ -1,6 +1,6 @@
 """Signed policies: the document, its signature, and why one is refused."""
 
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
@@ -8,6 +8,9 @@ from billhook.core.errors import BillhookError
 from billhook.fleet import keys
 from billhook.fleet.enrolment import FleetCredentials
 from billhook.store.files import sha256
+
+if TYPE_CHECKING:
+    from billhook.fleet.server import FleetFolder
 
 _CONTEXT: Final = b"billhook policy 1\n"  # a signature of something else is not one of a policy
 LARGEST: Final = 512 << 10
@@ -25,6 +28,7 @@ class PolicyCandidate(msgspec.Struct, frozen=True, omit_defaults=True):
     rules: str
     stages: tuple[str, ...]  # `shadow`, `tag:NAME`, `10%`; the last is `100%`
     at: int = 0
+    since: float = 0.0
 
     @property
     def stage(self) -> str:
@@ -58,7 +62,7 @@ def signed(document: PolicyDocument, seed: str) -> bytes:
     return msgspec.json.encode(SignedPolicy(data, keys.sign(seed, _CONTEXT + data)))
 
 
-def verified(data: bytes, member: FleetCredentials, *, newest: int = 0) -> PolicyDocument:
+def verified(data: bytes, member: "FleetCredentials | FleetFolder", *, newest: int = 0) -> PolicyDocument:
     """The document, if it is a policy for this host that is not older than the `newest` known. Raises
     RefusedPolicyError."""
     try:
@@ -75,11 +79,11 @@ def verified(data: bytes, member: FleetCredentials, *, newest: int = 0) -> Polic
     return document
 
 
-def in_stage(document: PolicyDocument, host: str, tags: tuple[str, ...]) -> str:
-    """What a host does with the candidate: nothing (empty), `shadow`, or `candidate`, which it obeys."""
-    if document.candidate is None:
+def in_stage(candidate: PolicyCandidate | None, host: str, tags: tuple[str, ...]) -> str:
+    """What a host does with a candidate: nothing (empty), `shadow`, or `candidate`, which it obeys."""
+    if candidate is None:
         return ""
-    stage = document.candidate.stage
+    stage = candidate.stage
     if stage == SHADOW:
         return SHADOW
     if stage.startswith("tag:"):

@@ -90,6 +90,7 @@ class Daemon:
         if self.telemetry.is_on:
             self.telemetry.tick(time.monotonic())
             self.served.observers.append(self.telemetry.observe)
+        self.link.tick(time.monotonic())
         http = "" if self.http is None else f", {self.http.url}"
         log.info("began: billhook %s, idle exit %g s%s", billhook.__version__, self.idle, http)
         ready()

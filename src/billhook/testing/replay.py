@@ -394,6 +394,7 @@ class _Substitutes:
     def __init__(self, config: Config, past: Moment, state: FileState, runnable: frozenset[str]) -> None:
         """`runnable`: the hooks that may run code."""
         self.past, self.state, self.runnable = past, state, runnable
+        self.unknown: list[str] = []  # hooks whose results are not known
         self.stateful: list[Hook] = []  # hooks that depend on earlier events
         self.codes: list[Hook] = []  # hooks that run code
         named = zip(config.plan.hooks, config.plan.names, strict=True)
@@ -401,6 +402,8 @@ class _Substitutes:
 
     def _of(self, hook: Hook, name: str) -> Hook:
         run = self._run(hook, name)
+        if run is nothing or isinstance(run, UnknownAnswer):
+            self.unknown.append(name.rpartition("/")[2])
         own = hook.source.layer in _OWN_LAYERS
         rank = _rank_of(run)
         allows = own and (rank == RANK[Decision.ALLOW] or isinstance(run, UnknownAnswer))
@@ -448,11 +451,18 @@ class _Substitutes:
                 isinstance(one, build.EventTests) and _OF_THEIR_TIME & set(_tests(one.tests))
             ):
                 last.insert(0, UnknownAnswer(doubt, self.past))
+            elif isinstance(one, build.EventTests) and any(map(self._is_result, _tests(one.tests))):
+                why = doubt.why.replace("files of that time", "a hook that runs code")
+                last.insert(0, UnknownAnswer(replace(doubt, why=why), self.past))
             else:
                 if isinstance(one, AfterEffect):
                     self.stateful.append(hook)
                 known.append(one)
         return all_of([*known, *last])
+
+    def _is_result(self, test: str) -> bool:
+        """Whether it tests a result that is not known: `results.NAME.FIELD`."""
+        return test.startswith("results.") and test.split(".")[1] in self.unknown
 
 
 def nothing(ctx: Context) -> None:

@@ -104,7 +104,7 @@ def beginning(project: str, general: Sequence[checks.DoctorFinding], reports: Se
     else:
         yield "no coding agent was found on PATH or in your home folder"
     yield ""
-    yield from lines([one for one in general if one.about in ("hooks", "guard")])
+    yield from lines([one for one in general if one.about in ("hooks", "guard", "fleet")])
     names = " ".join(about.host.name for about in reports) or "claude"
     config = loaded(())
     step = "check" if first_problem(config.problems) else "list" if config.entries else "init"

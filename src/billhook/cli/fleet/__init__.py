@@ -15,6 +15,7 @@ LINES = {
     "leave": "Make this machine independent again.",
     "status": "Show the policy of this host, or all hosts.",
     "publish": "Check, test, sign and publish a policy.",
+    "rollout": "Show how far the next policy is; widen or end it.",
     "events": "The events of all hosts.",
     "verify": "Check that the stream holds exactly a host's records.",
     "approvals": "The questions of all hosts, and their answers.",

@@ -1,41 +1,186 @@
 """`billhook fleet publish` and `rollout`: a policy, and which hosts have it."""
 
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from billhook.cli.fleet.folder import as_member, fleet_option
-from billhook.cli.fleet.status import document_of
+from billhook.cli.fleet.status import shown_age
 from billhook.cli.options import flag, refuse_agents, usage
-from billhook.cli.screen import report
-from billhook.fleet import server
-from billhook.fleet.connection import last, publish
-from billhook.fleet.signing import PolicyDocument, signed
-from billhook.fleet.subjects import POLICY
+from billhook.cli.screen import beside, note, report, say
+from billhook.cli.times import seconds_of
+from billhook.cli.trust import agreed
+from billhook.config.declaration import HookDeclaration
+from billhook.config.fleet_policy import loosens, rules_name
+from billhook.config.shapes import read_file
+from billhook.core.text import counted
+from billhook.fleet import publishing, server
+from billhook.fleet.publishing import PolicySettings
+from billhook.fleet.server import FleetFolder
+from billhook.fleet.signing import SHADOW, PolicyCandidate, PolicyDocument, in_stage
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+
+_WHY = "only the user can publish a policy"
+_MOST = 8  # hosts that are named
 
 
 @usage("""\b
 Examples:
   billhook fleet publish hooks.yaml --fleet acme
+  billhook fleet rollout                           if the file has `fleet: {stages: [shadow, 10%]}`
 
-Exit code: 0 published, 1 not published: findings, 2 usage or failure.""")
+Exit code: 0 published, 1 not published: problems or failed tests,
+2 usage or failure.""")
 @click.argument("file", type=click.Path(dir_okay=False, exists=True))
 @fleet_option
 @flag("--json", "as_json", "Print one line of JSON.")
 def publish_verb(file: str, path: str, as_json: bool) -> int:
-    """Sign a hooks.yaml, and publish it to all hosts."""
-    refuse_agents("`billhook fleet publish`", "only the user can publish a policy")
-    folder = Path(path)
-    fleet = server.read_folder(folder)
-    rules = Path(file).read_text("utf-8")
-    seed = server.signing_seed(folder)
+    """Check a hooks.yaml, run its tests, sign it, and publish it as the policy of all hosts.
 
-    async def send(client):  # type: ignore[no-untyped-def]
-        newest = document_of(await last(client, POLICY, fleet.subjects.policy))
-        document = PolicyDocument(fleet.org, newest.sequence + 1 if newest else 1, rules, approvers=fleet.approvers)
-        await publish(client, fleet.subjects.policy, signed(document, seed))
+    `fleet:` in the file contains how long it is valid, and the stages of its rollout.
+    """
+    refuse_agents("`billhook fleet publish`", _WHY)
+    folder = Path(path)
+    fleet, seed = server.read_folder(folder), server.signing_seed(folder)
+    rules = Path(file).read_text("utf-8")
+    settings = publishing.settings_of(rules, file)
+    if problems := _checked(rules, file):
+        say(problems, err=True)
+        return 1
+    document = as_member(folder, fleet, _publishing(fleet, seed, rules, settings))
+    unused = [one.name for one in _hooks(rules) if loosens(one)]
+    stage = document.candidate.stage if document.candidate else ""
+    data = {"sequence": document.sequence, "stage": stage or None, "only_managed": unused}
+    report(as_json, [f"published: policy {document.sequence}{f', stage {stage}' if stage else ''}"], data)
+    if unused:
+        note(f"only hosts that are enrolled as managed use {', '.join(unused)}")
+    return 0
+
+
+def _publishing(fleet: FleetFolder, seed: str, rules: str, settings: PolicySettings) -> Callable[["Client"], Any]:
+    seconds = seconds_of(settings.valid, "`valid`") if settings.valid else 0.0
+
+    async def send(client: "Client") -> PolicyDocument:
+        now, after = await publishing.published(client, fleet)
+        document = publishing.next_document(now, fleet, rules, settings, seconds)
+        await publishing.publish(client, fleet, seed, document, after)
         return document
 
-    document = as_member(folder, fleet, send)
-    report(as_json, [f"published: policy {document.sequence}"], {"sequence": document.sequence})
+    return send
+
+
+def _hooks(rules: str) -> Sequence[HookDeclaration]:
+    return read_file("hooks.yaml", "fleet", "/", rules.encode()).entries
+
+
+def _checked(rules: str, file: str) -> str:
+    """What `billhook check` and `billhook test` report about the rules, as those of a user in an empty project."""
+    with tempfile.TemporaryDirectory() as folder:
+        home, project = Path(folder, "home"), Path(folder, "project")
+        place = home / ".config" / "billhook" / "hooks.yaml"
+        for each in (place.parent, project):
+            each.mkdir(parents=True)
+        place.write_text(rules, "utf-8")
+        commands = [["check"], *([["test", "--user"]] if "\ntests:" in f"\n{rules}" else [])]
+        ended = [_run(words, home, project) for words in commands]
+        told = "".join(one.stdout + one.stderr for one in ended if one.returncode)
+    return told.replace(str(place), file).replace("~/.config/billhook/hooks.yaml", file).strip()
+
+
+def _run(words: Sequence[str], home: Path, project: Path) -> subprocess.CompletedProcess[str]:
+    kept = {name: text for name, text in os.environ.items() if not name.startswith(("BILLHOOK_", "XDG_"))}
+    env = {**kept, "HOME": str(home), "BILLHOOK_HOME": str(home / "state")}
+    argv = [sys.executable, "-P", "-m", "billhook", *words]
+    return subprocess.run(argv, cwd=project, env=env, capture_output=True, text=True, check=False)
+
+
+# `billhook fleet rollout`:
+
+
+@usage("""\b
+Examples:
+  billhook fleet rollout             which hosts have the next policy, and what it would decide
+  billhook fleet rollout next        the next stage
+  billhook fleet rollout end         back to the rules before
+
+Exit code: 0 done, or no rollout; 1 not changed; 2 usage or failure.""")
+@click.argument("step", required=False, type=click.Choice(["next", "end"]))
+@fleet_option
+@flag("--yes", "Don't ask.")
+@flag("--json", "as_json", "Print one line of JSON; to change the stage it needs --yes.")
+def verb(step: str | None, path: str, yes: bool, as_json: bool) -> int:
+    """Show how far the next policy is, and widen or end its rollout.
+
+    A policy with `stages` reaches the hosts one stage after the other. In the stage `shadow` every host runs its new
+    and changed hooks without effect, and their decisions are shown here.
+    """
+    if step:
+        refuse_agents("`billhook fleet rollout`", _WHY)
+    folder = Path(path)
+    fleet = server.read_folder(folder)
+    now, after = as_member(folder, fleet, lambda client: publishing.published(client, fleet))
+    candidate = now.candidate if now else None
+    if now is None or candidate is None:
+        report(as_json, ["there is no rollout"], {"stage": None})
+        return 0
+    would = would_be(folder, fleet, candidate)
+    data = {"sequence": now.sequence, "stages": candidate.stages, "stage": candidate.stage, "would": would}
+    data["hosts"] = hosts_of(fleet, candidate)
+    if step is None or not as_json:
+        report(as_json, _lines(fleet, now, candidate, would), data)
+    if step is None:
+        return 0
+    document = publishing.widened(now) if step == "next" else publishing.ended(now)
+    question = "end the rollout?" if step == "end" else f"widen it to {candidate.stages[candidate.at + 1]}?"
+    if not yes and (as_json or not agreed(question)):
+        return 1
+    seed = server.signing_seed(folder)
+    as_member(folder, fleet, lambda client: publishing.publish(client, fleet, seed, document, after))
+    stage = document.candidate.stage if document.candidate else ""
+    told = f"stage {stage}" if stage else "in force on all hosts" if step == "next" else "ended"
+    report(as_json, [f"{told}: policy {document.sequence}"], {**data, "sequence": document.sequence, "stage": stage})
     return 0
+
+
+def hosts_of(fleet: FleetFolder, candidate: PolicyCandidate) -> list[str]:
+    """The hosts that have the candidate, also those that run it in shadow mode."""
+    return [one.name for one in fleet.hosts if in_stage(candidate, one.name, one.tags)]
+
+
+def would_be(folder: Path, fleet: FleetFolder, candidate: PolicyCandidate) -> dict[str, dict[str, int]]:
+    """What the hooks of the candidate would have decided so far, by hook and answer, from the audit stream."""
+    from billhook.cli.fleet.events import copy_of, update
+
+    copy = copy_of(fleet)
+    as_member(folder, fleet, lambda client: update(client, fleet, copy), "reader")
+    found: dict[str, Counter[str]] = {}
+    for entry in (entry for _, reader in copy.logs() for entry in reader.forward()):
+        for outcome in entry.record.outcomes:
+            if outcome.waived is not None and rules_name(candidate.rules) in (outcome.source or ""):
+                found.setdefault(outcome.hook, Counter())[outcome.waived.would] += 1
+    return {hook: dict(counts) for hook, counts in found.items()}
+
+
+def _lines(
+    fleet: FleetFolder, now: PolicyDocument, candidate: PolicyCandidate, would: dict[str, dict[str, int]]
+) -> Iterator[str]:
+    yield f"policy {now.sequence}, the next one since {shown_age(candidate.since)}"
+    stages = [f"[{stage}]" if place == candidate.at else stage for place, stage in enumerate(candidate.stages)]
+    yield from beside("  stages    ", " -> ".join(stages))
+    hosts, how = hosts_of(fleet, candidate), " (in shadow mode)" if candidate.stage == SHADOW else ""
+    more = f" and {len(hosts) - _MOST} more" if len(hosts) > _MOST else ""
+    yield from beside("  hosts     ", f"{len(hosts)} of {len(fleet.hosts)}{how}: {', '.join(hosts[:_MOST])}{more}")
+    for hook, counts in would.items():
+        times = ", ".join(f"{answer} {counted(number, 'time')}" for answer, number in counts.items())
+        yield from beside("  would     ", f"{hook}: {times}")
+    if candidate.stage == SHADOW and not would:
+        yield "  would     no decision was recorded so far"

@@ -15,11 +15,12 @@ from billhook.config.fleet_policy import AppliedPolicy, applied, last_contact, s
 from billhook.core.errors import UsageError
 from billhook.core.text import counted
 from billhook.fleet import server
-from billhook.fleet.connection import last, last_of_all
+from billhook.fleet.connection import last_of_all
 from billhook.fleet.enrolment import Enrolment, enrolment
+from billhook.fleet.publishing import published
 from billhook.fleet.report import HostState
-from billhook.fleet.signing import PolicyDocument, SignedPolicy
-from billhook.fleet.subjects import HOSTS, POLICY
+from billhook.fleet.signing import PolicyDocument
+from billhook.fleet.subjects import HOSTS
 from billhook.store.files import state_root
 
 _SILENT = 60.0  # seconds after which a host that sent nothing is not connected
@@ -72,25 +73,17 @@ def _host_lines(member: Enrolment, policy: AppliedPolicy, silent: str) -> Iterat
 def _of_all(path: Path, as_json: bool) -> int:
     fleet = server.read_folder(path)
 
-    async def read(client: Any) -> tuple[bytes | None, list[bytes]]:
-        newest = await last(client, POLICY, fleet.subjects.policy)
+    async def read(client: Any) -> tuple[PolicyDocument | None, list[bytes]]:
+        newest, _ = await published(client, fleet)
         return newest, await last_of_all(client, HOSTS, fleet.subjects.host(">"))
 
-    data, states = as_member(path, fleet, read)
-    newest = document_of(data)
+    newest, states = as_member(path, fleet, read)
     known = {one.host: one for one in (msgspec.json.decode(state, type=HostState) for state in states)}
     rows = [known.get(one.name) or HostState(one.name, "", 0.0) for one in fleet.hosts]
     behind = [is_behind(one, newest) for one in rows]
     lines = _table(rows, newest)
     report(as_json, lines, *map(_data, rows, behind))
     return int(any(behind))
-
-
-def document_of(data: bytes | None) -> PolicyDocument | None:
-    """The document that is published now."""
-    if data is None:
-        return None
-    return msgspec.json.decode(msgspec.json.decode(data, type=SignedPolicy).document, type=PolicyDocument)
 
 
 def is_behind(one: HostState, newest: PolicyDocument | None) -> bool:

@@ -14,6 +14,7 @@ import msgspec
 
 from billhook.agents import AGENTS, TABLE, agent
 from billhook.agents.base import Agent, Scope
+from billhook.agents.without_hooks import WITHOUT_HOOKS
 from billhook.cli.install import entries, plan
 from billhook.cli.install.entries import PROGRAM, TOKEN_VARIABLE, EntryOptions, IfMissing, ours
 from billhook.cli.options import at_terminal, choice, complete_among, flag, option, refuse_agents, usage
@@ -71,6 +72,8 @@ def named(agents: Sequence[str]) -> tuple[list[Agent], bool]:
     if not agents:
         raise UsageError("no agent was named", hint=f"name one of {', '.join(AGENTS)}, or {ALL}")
     for name in agents:
+        if name in WITHOUT_HOOKS:
+            raise UsageError(WITHOUT_HOOKS[name].refusal[0], hint=WITHOUT_HOOKS[name].refusal[1])
         if name not in AGENTS and name != ALL:
             raise UsageError(f"no agent `{name}`", hint=READS_OTHERS.get(name) or suggest(name, (*AGENTS, ALL)))
     if ALL in agents:

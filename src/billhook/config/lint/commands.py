@@ -502,13 +502,15 @@ _NO_FUNCTIONS = (ast.Lambda, ast.Constant, ast.JoinedStr, ast.Dict, ast.List, as
 
 def _arguments_problem(given: ast.arguments) -> str:
     positional = [*given.posonlyargs, *given.args]
-    required = len(positional) - len(given.defaults)
+    optional = {arg.arg for arg in positional[len(positional) - len(given.defaults) :]}
+    required = len({arg.arg for arg in positional} - optional - {"options"})
     if required > 2:
         return f"it requires {required} arguments"
     if not positional and given.vararg is None:
         return "it takes no arguments"
     keywords = [arg.arg for arg, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if default is None]
-    return f"it requires the keyword `{keywords[0]}`" if keywords else ""
+    unknown = next((name for name in keywords if name != "options"), "")
+    return f"it requires the keyword `{unknown}`" if unknown else ""
 
 
 @functools.lru_cache(maxsize=64)

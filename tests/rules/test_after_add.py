@@ -21,12 +21,6 @@ def place(tmp_path: Path, request: pytest.FixtureRequest) -> RulesPlace:
     return made
 
 
-def prices(*names: str) -> list[str]:
-    """The examples of the values that only the user knows."""
-    needed = [pair for one in shipped() if one.name in names for pair in one.parameters.items() if pair[1].required]
-    return [word for name, value in needed for word in ("--set", f"{name}={value.default}")]
-
-
 def test_after_init(place: RulesPlace) -> None:
     assert place.alone("init").code == 0
     done = place.run("test", "--coverage", PATH=PATH)
@@ -37,7 +31,7 @@ def test_after_init(place: RulesPlace) -> None:
 
 @pytest.mark.parametrize("name", [one.name for one in shipped()])
 def test_after_add(place: RulesPlace, name: str) -> None:
-    assert place.typing("add", name, *prices(name), "--yes", answers=[]).code == 0
+    assert place.typing("add", name, "--yes", answers=[]).code == 0
     code, lines = place.lines(PATH=PATH)
     cases = [one for one in lines if one["type"] == "test"]
 
@@ -52,8 +46,7 @@ def test_after_init_and_every_add(tmp_path: Path, branch: str) -> None:
     (place.project / "Makefile").write_text("test:\n\ttrue\n")
     subprocess.run(["git", "init", "-q", "-b", branch], cwd=place.project, check=True)
     assert place.alone("init").code == 0
-    # A file has `rate-limit` once, and another recipe configures it, too.
-    names = [one.name for one in shipped() if one.name != "cost-limit"]
+    names = [one.name for one in shipped()]
     assert place.typing("add", *names, "--yes", answers=[]).code == 0
     done = place.run("test", PATH=PATH)
 

@@ -41,7 +41,7 @@ class PageFilter(msgspec.Struct, frozen=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=500)] = 100
 
     @property
-    def wanted(self) -> RecordFilter:
+    def of_records(self) -> RecordFilter:
         chosen = {"sessions": self.session, "events": self.event, "tools": self.tool, "decisions": self.decision}
         sets: dict[str, Any] = {name: frozenset((value,)) for name, value in chosen.items() if value}
         return RecordFilter(project=self.project, hook=self.hook or None, text=self.text or None, **sets)
@@ -74,11 +74,11 @@ def listed(root: Path, query: Mapping[str, str]) -> dict[str, Any]:
     """A page of events, newest first. It may be short, or empty, although there are older ones: then `before` is the
     place at which the next page begins, because one page reads only some of a log. Raises UsageError."""
     try:
-        wanted = msgspec.convert(dict(query), PageFilter, strict=False)
+        filter_ = msgspec.convert(dict(query), PageFilter, strict=False)
     except msgspec.ValidationError as error:
         raise UsageError(f"invalid filter: {error}") from None
-    log, keep = log_of(root, wanted.project), _has_failed if wanted.failed else None
-    found = page(log, wanted.wanted, before=wanted.before, after=wanted.after, limit=wanted.limit, keep=keep)
+    log, keep = log_of(root, filter_.project), _has_failed if filter_.failed else None
+    found = page(log, filter_.of_records, before=filter_.before, after=filter_.after, limit=filter_.limit, keep=keep)
     return {"rows": [row(log.whole(one.record)) for one in found.entries], "before": found.before, "read": found.read}
 
 

@@ -83,6 +83,83 @@ def shipped(reader: FleetCredentials, url: str, host: str) -> list[bytes]:
     return [line for message in stream(reader, url, host) for line in message.lines]
 
 
+class Writer:
+    """Writes records to the logs of hosts, a few each time, until it is stopped; notes the longest time of a write."""
+
+    def __init__(self, roots: Sequence[Path], pause: float = 0.02) -> None:
+        self.roots, self.longest, self.written = roots, 0.0, 0
+        self._stopped = threading.Event()
+        self._pause = pause
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> "Writer":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._pause):
+            for root in self.roots:
+                began = time.monotonic()
+                written(root, 1)
+                self.longest = max(self.longest, time.monotonic() - began)
+                self.written += 1
+
+
+class Proxy:
+    """A TCP proxy in front of a server, whose network can be cut: closed, or silent, as behind a firewall."""
+
+    def __init__(self, port: int) -> None:
+        self._to, self._pairs = port, set[asyncio.StreamWriter]()
+        self.refuses = self.is_silent = False
+        self.port = 0
+        self._listening, self._thread = threading.Event(), threading.Thread(target=lambda: asyncio.run(self._run()))
+
+    def __enter__(self) -> "Proxy":
+        self._thread.start()
+        assert self._listening.wait(10)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.cut()
+        self._loop.call_soon_threadsafe(self._stopped.set)
+        self._thread.join()
+
+    async def _run(self) -> None:
+        self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
+        async with await asyncio.start_server(self._accept, "127.0.0.1", 0) as server:
+            self.port = server.sockets[0].getsockname()[1]
+            self._listening.set()
+            await self._stopped.wait()
+        await asyncio.sleep(0.1)  # connections that were cut end by themselves
+
+    def cut(self) -> None:
+        """Close all connections, and accept no more."""
+        self.refuses = True
+        for one in list(self._pairs):
+            self._loop.call_soon_threadsafe(one.transport.abort)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.refuses:
+            writer.transport.abort()
+            return
+        there, back = await asyncio.open_connection("127.0.0.1", self._to)
+        self._pairs |= {writer, back}
+        await asyncio.gather(self._copy(reader, back), self._copy(there, writer), return_exceptions=True)
+        self._pairs -= {writer, back}
+
+    async def _copy(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        while data := await source.read(1 << 16):
+            while self.is_silent:  # noqa: ASYNC110 (a test ends it)
+                await asyncio.sleep(0.05)
+            target.write(data)
+            await target.drain()
+        target.close()
+
+
 @contextmanager
 def linked(root: Path, member: Enrolment, tasks: Sequence[link.LinkTask] = link.TASKS) -> Iterator[None]:
     """The link of a host, in a thread."""

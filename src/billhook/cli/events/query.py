@@ -27,6 +27,7 @@ from billhook.serve.hook_server import canonical
 from billhook.store import sessions as names
 from billhook.store.files import StoreError, log_folder, opened, read_in, state_root
 from billhook.store.log import Record, RecordFilter
+from billhook.store.log.folders import MachineLogs
 from billhook.store.log.reader import LogEntry, LogReader
 from billhook.store.sessions import VERBS, SessionRecord, Sessions
 from billhook.store.state import FOLDERS, LARGEST, FileState
@@ -52,11 +53,7 @@ def here() -> LogScope:
 
 def every_log(where: LogScope) -> list[LogReader]:
     """The logs of all projects, the most recently changed first."""
-    path = where.root / "hooks"
-    with opened(path, where.root) as folder:
-        entries = [one for one in os.scandir(folder) if one.is_dir(follow_symlinks=False)] if folder is not None else []
-        entries.sort(key=lambda entry: -entry.stat(follow_symlinks=False).st_mtime)
-    return [LogReader(path / entry.name, where.root) for entry in entries]
+    return MachineLogs(where.root).all()
 
 
 class Slice(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -46,6 +47,7 @@ from billhook.serve.http.answer import GLIMPSE, HttpRequest, OverHttp, held, lea
 if TYPE_CHECKING:
     from billhook.config.config import Config
     from billhook.serve.engine_pool import EnginePool
+    from billhook.serve.ui import Page
     from billhook.store.redaction import Redactor
 
 
@@ -261,7 +263,9 @@ _IDLE: Final = 15  # seconds that a connection may be idle between two requests
 class Http:
     """A server that listens. Lives until it is closed."""
 
-    def __init__(self, url: str, token: Path, app: "App", listener: asyncio.AbstractServer, state: Any) -> None:
+    def __init__(
+        self, url: str, token: Path, app: "App | PageApp", listener: asyncio.AbstractServer, state: Any
+    ) -> None:
         self.url = url  # where it listens, for example `http://127.0.0.1:8123`
         self.token = token  # the file with the token
         self.app = app
@@ -290,9 +294,33 @@ async def serve(served: "EnginePool", host: str, port: int, folder: Path, *, exp
     Raises UsageError if the port is in use, or if the address is not on the loopback and `exposed` is false; StoreError
     if the token's file can't be created or is not valid.
     """
+    return await _listen(App(served), host, port, folder, exposed=exposed)
+
+
+class PageApp:
+    """The page alone, for a process that judges no events. Lives as long as the server."""
+
+    busy, taken, touched = 0, 0, 0.0
+
+    def __init__(self, page: "Page") -> None:
+        self.page, self.stream = page, EventStream()
+        self._starlette = Starlette(
+            routes=page.routes, exception_handlers={HTTPException: _refused, Exception: _crashed}
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with suppress(ClientDisconnect):
+            await self._starlette(scope, receive, send)
+
+
+async def serve_page(page: "Page", folder: Path) -> Http:
+    """Listen on a free port of the loopback, with nothing but a page. Raises StoreError."""
+    return await _listen(PageApp(page), "127.0.0.1", 0, folder, exposed=False)
+
+
+async def _listen(app: App | PageApp, host: str, port: int, folder: Path, *, exposed: bool) -> Http:
     token, file = token_in(folder)
     sock = await _bound(host, port, exposed=exposed)
-    app = App(served)
     bound = sock.getsockname()[1]
     config = ServerConfig(
         AccessCheck(app, token, host=host, port=bound, exposed=exposed),

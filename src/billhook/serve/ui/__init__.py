@@ -27,6 +27,7 @@ from billhook.serve.ui.commands import Commands
 from billhook.serve.ui.live import Live
 from billhook.serve.ui.login import Login, is_from_page
 from billhook.store.files import StoreError, remove, state_root
+from billhook.store.log.folders import MachineLogs
 
 _STATIC: Final = Path(__file__).parent / "static"
 _TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml",
@@ -38,16 +39,17 @@ _Handler = Callable[[Request], Awaitable[Response]]
 class Page:
     """The routes of the page. Lives as long as the HTTP server."""
 
-    def __init__(self) -> None:
-        self.root = state_root()
+    def __init__(self, logs: MachineLogs | None = None) -> None:
+        self.logs = logs or MachineLogs(state_root())
+        self.root = self.logs.root
         self.login = Login()
         self.questions = Questions(self.root)
-        self.live = Live(self.root, self.questions)
+        self.live = Live(self.logs, self.questions)
         self.commands = Commands()
         views: dict[str, Callable[[QueryParams], Any]] = {
             "now": self._now,
-            "events": lambda query: records.listed(self.root, query),
-            "event": lambda query: records.whole(self.root, query.get("project", ""), query.get("id", "")),
+            "events": lambda query: records.listed(self.logs, query),
+            "event": lambda query: records.whole(self.logs, query.get("project", ""), query.get("id", "")),
         }
         self.routes = [
             Route("/ui/login", self._enter, methods=["POST"]),
@@ -98,8 +100,8 @@ class Page:
     def _now(self, query: QueryParams) -> dict[str, Any]:
         questions = [one.shown for one in self.questions.all()]
         return {
-            "sessions": records.sessions(self.root),
-            "projects": records.projects(self.root),
+            "sessions": records.sessions(self.logs),
+            "projects": records.projects(self.logs),
             "questions": questions,
         }
 

@@ -23,6 +23,7 @@ from billhook.serve.http.access import problem
 from billhook.serve.ui import records
 from billhook.store.log import ALL
 from billhook.store.log.eventlog import CURRENT
+from billhook.store.log.folders import MachineLogs
 from billhook.store.log.pages import page
 from billhook.store.log.reader import LogReader
 
@@ -34,12 +35,12 @@ _log = logging.getLogger("billhook.serve")
 class Live:
     """The stream for open pages. Lives as long as the HTTP server; works only while a page is open."""
 
-    def __init__(self, root: Path, questions: Questions) -> None:
+    def __init__(self, logs: MachineLogs, questions: Questions) -> None:
         self.stream = EventStream()
-        self._root, self._questions = root, questions
+        self._logs, self._questions = logs, questions
         self._task: asyncio.Task[None] | None = None
         self._seen: dict[Path, tuple[tuple[int, ...], int]] = {}  # by log: the file's state, the newest number
-        self._watcher = watcher(root)
+        self._watcher = watcher(logs.root)
         self._asked: tuple[int, ...] = ()
         self._began = False  # a log that is new from now on has only new events
 
@@ -76,7 +77,7 @@ class Live:
         self._watcher.close()
 
     def _news(self) -> dict[str, Any]:
-        found = [one for log in records.logs(self._root) for one in self._new_in(log)]
+        found = [one for log in self._logs.all()[: records.MOST_LOGS] for one in self._new_in(log)]
         news: dict[str, Any] = {"rows": found} if len(found) < _MOST else {"missed": True}
         news = news if found else {}
         asked = self._questions.stamp()
@@ -94,7 +95,8 @@ class Live:
         is_news = self._began or log.folder in self._seen
         found = page(log, ALL, after=last, limit=_MOST if is_news else 1)
         self._seen[log.folder] = state, found.entries[0].record.seq if found.entries else last
-        return [records.row(one.record) for one in found.entries] if is_news else []
+        new = (one.record for one in found.entries if is_news)
+        return [records.row(record, self._logs.named(log, record.project)) for record in new]
 
 
 def _state(path: Path) -> tuple[int, ...]:

@@ -1,0 +1,35 @@
+"""The logs of a machine: one for each project."""
+
+import os
+from pathlib import Path
+
+from billhook.core.errors import UsageError
+from billhook.store.files import log_folder, opened
+from billhook.store.log.reader import LogReader
+
+
+class MachineLogs:
+    """The logs of all projects below one state root."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def all(self) -> list[LogReader]:
+        """The most recently changed first."""
+        path = self.root / "hooks"
+        with opened(path, self.root) as folder:
+            found = [] if folder is None else [one for one in os.scandir(folder) if one.is_dir(follow_symlinks=False)]
+            found.sort(key=lambda one: -one.stat(follow_symlinks=False).st_mtime)
+        return [LogReader(path / one.name, self.root) for one in found]
+
+    def find(self, name: str) -> tuple[LogReader, str]:
+        """The log of a project with this name, and the project in its records. Raises UsageError if there is none."""
+        folder = log_folder(self.root, name) if name else self.root
+        if not name or not os.path.isdir(folder):
+            hint = "`billhook doctor` shows whether agents call billhook"
+            raise UsageError("this project has no event log", hint=hint)
+        return LogReader(folder, self.root), name
+
+    def named(self, log: LogReader, project: str) -> str:
+        """The name of a project of a log; with the logs of several machines, the machine is part of it."""
+        return project

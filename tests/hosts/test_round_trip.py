@@ -66,7 +66,7 @@ MINE = {"command": "./mine.sh", "type": "command"}
 
 def settings_of(host: Agent) -> str:
     """A file of a user, with a hook and a setting."""
-    own = host.event_names["Stop"]
+    own = host.event_names.get("Stop", "PreToolUse")
     item = {"hooks": [MINE]} if host.grouped(own) else MINE
     said = json.dumps({"setting": "é", host.hooks_key: {own: [item]}}, indent=2, ensure_ascii=False) + "\n"
     return host.format.write(said, "")
@@ -177,7 +177,7 @@ def test_no_file(home: Home) -> None:
             (made.parent / "mine").touch()
         home.uninstall(host, scope)
         assert not made.exists()
-        assert made.parent.exists() == (host == "codex")
+        assert made.parent.exists() == (host == "codex" or made.parent == home.project)
 
 
 def test_another_machine(home: Home) -> None:

@@ -444,6 +444,8 @@ hint: nothing was written: fix that, or name the agents to install
                 "Goose: not installed in ~/.agents/plugins/billhook/hooks/hooks.json; nothing was changed",
                 "Kiro: not installed in ~/.kiro/hooks/billhook.json; nothing was changed",
                 "Windsurf: not installed in ~/.codeium/windsurf/hooks.json; nothing was changed",
+                "Cline: not installed in ~/Documents/Cline/Hooks/PreToolUse; nothing was changed",
+                "Crush: not installed in ~/.config/crush/crush.json; nothing was changed",
             ],
         )
     )
@@ -469,7 +471,7 @@ def test_all_without_agents(me: Person) -> None:
     assert ended.screen == snapshot("""\
 skipped, not found here: Claude Code, Codex, Gemini CLI, Qwen Code, Copilot,
 Cursor, OpenCode, Hermes, Antigravity, Devin, Factory Droid, Goose, Kiro, pi,
-Windsurf
+Windsurf, Cline, Crush
 -- stderr
 
 hint: install one by its name: `billhook install claude`

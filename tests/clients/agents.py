@@ -188,6 +188,14 @@ def _prepare_opencode(place: Place, url: str, prompt: str) -> Start:
     return Start({f"OPENCODE_DISABLE_{name}": "1" for name in off}, ["run", "--format", "json", prompt])
 
 
+def _prepare_cline(place: Place, url: str, prompt: str) -> Start:
+    settings = {"provider": "openai-compatible", "apiKey": "scripted", "model": "scripted", "baseUrl": f"{url}/v1"}
+    used = {"settings": settings, "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual"}
+    providers = {"version": 1, "lastUsedProvider": "openai-compatible", "providers": {"openai-compatible": used}}
+    _write_json(place.home / ".cline" / "data" / "settings" / "providers.json", providers)
+    return Start({}, ["--json", "-P", "openai-compatible", "-m", "scripted", prompt])
+
+
 def _prepare_pi(place: Place, url: str, prompt: str) -> Start:
     provider = {"baseUrl": f"{url}/v1", "api": "openai-completions", "apiKey": "scripted"}
     models = {"providers": {"scripted": {**provider, "models": [{"id": "scripted"}]}}}
@@ -281,6 +289,18 @@ _PLAIN: Final[Mapping[str, Agent]] = {
             read=lambda path: Call("read", {"filePath": path}),
             delegate=Call("task", {**_TASK, "subagent_type": "general"}),
             packages=("@opencode-ai/plugin",),
+        ),
+        Agent(
+            "cline",
+            "Cline CLI",
+            "cline",
+            "cline",
+            _prepare_cline,
+            shell=lambda command: Call("run_commands", {"commands": [command]}),
+            write=lambda path, content: Call("editor", {"path": path, "new_text": content}),
+            edit=lambda path, old, new: Call("editor", {"path": path, "old_text": old, "new_text": new}),
+            read=lambda path: Call("read_files", {"files": [{"path": path}]}),
+            delegate=Call("run_commands", {"commands": ["echo a task for a sub-agent"]}),
         ),
         Agent(
             "pi",

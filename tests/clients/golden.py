@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from billhook.agents import AGENTS as HOSTS
-from billhook.agents.plugin import Plugin
+from billhook.agents.base import SettingsFormat
 from clients.agents import AGENTS, Agent, Place, find, version
 from clients.running import TESTS, Run, run
 from clients.script import Call, Script, Step
@@ -29,7 +29,7 @@ EVENTS: Final[Mapping[str, Sequence[str]]] = {
     "qwen": tuple(HOSTS["claude"].spellings.values()),
     "copilot": tuple(HOSTS["copilot"].spellings.values()),
     "copilot-claude": tuple(HOSTS["claude"].spellings.values()),
-    **{name: tuple(HOSTS[name].spellings.values()) for name in ("opencode", "pi")},
+    **{name: tuple(HOSTS[name].spellings.values()) for name in ("opencode", "pi", "cline")},
 }
 """`copilot-claude` is Copilot with the hooks of .claude/settings.json. Qwen takes Claude Code's names."""
 
@@ -118,7 +118,7 @@ def _settings(host: str, place: Place) -> dict[str, str]:
     def command(event: str) -> str:
         return shlex.join([sys.executable, str(TESTS / "clients" / "recorder.py"), f"{place.root}/log", event])
 
-    if host in HOSTS and isinstance(HOSTS[host].format, Plugin):
+    if host in HOSTS and type(HOSTS[host].format) is not SettingsFormat:
         entries = {event: [{"command": command(event), "timeout": 20}] for event in EVENTS[host]}
         return {f"home/{HOSTS[host].user_file}": HOSTS[host].format.write(json.dumps({"hooks": entries}), "")}
     nested = {
@@ -151,7 +151,8 @@ def _kinds(got: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     kinds: dict[str, dict[str, Any]] = {}
     for entry in got:
         event = entry["stdin"] if isinstance(entry["stdin"], dict) else {}
-        tool = event.get("tool_name") or event.get("toolName")
+        called = event.get("tool_call") or {}
+        tool = event.get("tool_name") or event.get("toolName") or called.get("name")
         trouble = [] if entry["argument"].endswith("Failure") else _trouble(event)
         name = "-".join([entry["argument"], *([str(tool).replace("/", "-")] if tool else []), *trouble])
         kinds.setdefault(name, entry)
@@ -234,7 +235,10 @@ class _Scrubber:
         return self.ids.setdefault(found, stand_in)
 
 
-_ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\ba[0-9a-f]{16}\b|\bses_\w+")
+_ID: Final = re.compile(
+    r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\ba[0-9a-f]{16}\b|\bses_\w+"
+    r"|\b(?:conv_|agent_)?\d{13}_\w+"
+)
 
 
 def _dashed(path: str) -> str:

@@ -20,6 +20,7 @@ VERSIONS: Final = {
     "qwen": "0.15.10",
     "opencode": "1.18.33",
     "pi": "0.87.1",
+    "cline": "3.0.65",
 }
 """The versions with which docs/hosts.md was measured. Newer versions of Qwen Code need a newer Node than 20."""
 

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from billhook.agents import AGENTS as HOSTS
+from billhook.agents.base import can
 from clients.agents import AGENTS, Agent, Place
 from clients.case import Case
 from clients.recording import recorder_files, recorder_path
@@ -30,7 +31,13 @@ class KnownValue(msgspec.Struct, frozen=True):
 
     @property
     def kept(self) -> bool:
-        return self.promised == self.seen
+        return self.seen == self.promised or (self.ends and self.seen in ("not run", "not run, ended"))
+
+    @property
+    def ends(self) -> bool:
+        """Whether a deny was promised, and it ends the run of this agent: then the model can't be told."""
+        denied = self.promised == "not run, told"
+        return denied and bool(can(AGENTS[self.host].speaks, "PreToolUse").becomes("deny"))
 
 
 def prove(host: str, case: Case, binary: Path, scope: str = "") -> KnownValue:

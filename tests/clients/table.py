@@ -11,7 +11,18 @@ from clients.proving import KnownValue
 from clients.running import TESTS
 
 DOCUMENT: Final = TESTS.parent / "docs" / "hosts.md"
-_ORDER: Final = ("claude", "claude-sdk", "codex", "gemini", "qwen", "copilot", "copilot-claude", "opencode", "pi")
+_ORDER: Final = (
+    "claude",
+    "claude-sdk",
+    "codex",
+    "gemini",
+    "qwen",
+    "copilot",
+    "copilot-claude",
+    "opencode",
+    "pi",
+    "cline",
+)
 TITLES: Final = {name: AGENTS[name].title for name in _ORDER}
 KNOWN: Final[Mapping[tuple[str, str], str]] = {
     ("qwen", "session-context"): "0.15.10 fires no SessionStart without a terminal",

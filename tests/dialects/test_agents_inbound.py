@@ -70,7 +70,8 @@ def test_a_recorded_payload_is_a_canonical_event(file: Path) -> None:
     assert tool in INPUTS or tool.startswith("mcp__")
     assert event.hook_event_name == "PermissionRequest" or INPUTS.get(tool, set()) <= set(event.tool_input)  # type: ignore[attr-defined]
     if "tool_use_id" in EVENTS[event.hook_event_name].__struct_fields__:
-        given = sent.get("tool_use_id", sent.get("tool_call_id", sent.get("extra", {}).get("tool_call_id")))
+        apart = sent.get("tool_call_id") or sent.get("extra", {}).get("tool_call_id")
+        given = sent.get("tool_use_id") or apart or sent.get("tool_call", {}).get("id")
         assert event.tool_use_id == given or event.tool_use_id.startswith("made_")  # type: ignore[attr-defined]
     kept = {key for key in sent if key.islower() and key not in ("tool_name", "tool_input", "hook_event_name")}
     assert kept - set(getattr(dialect(host(file)), "names", {})) - {"tool_info"} <= set(event.payload)

@@ -146,6 +146,8 @@ def test_without_billhook_a_project_refuses(shell: str) -> None:
     """Before a tool and a prompt, in the agent's format of a refusal, with the way to install billhook."""
     for host in AGENTS.values():
         for event in ("PreToolUse", "UserPromptSubmit"):
+            if event not in host.event_names:
+                continue
             if host.neutral(event) is not None and not can(host.name, event).deny:
                 continue  # strict: any other answer would end its turn
             ended = run(line(host, event, EntryOptions(scope="project")), "/nowhere", shell)
@@ -154,7 +156,7 @@ def test_without_billhook_a_project_refuses(shell: str) -> None:
                 text for text in reversed(said.values()) if isinstance(text, str) and "billhook" in text
             )
             assert "uv tool install ." in reason
-            if host.name not in ("claude", "copilot", "cursor", "antigravity"):
+            if host.name not in ("claude", "cline", "copilot", "cursor", "antigravity"):
                 assert (ended.returncode, ended.stdout) == (2, "")
                 continue
             everybody = (host.name, event) == ("claude", "PreToolUse")
@@ -171,6 +173,7 @@ def test_without_billhook_a_project_refuses(shell: str) -> None:
                     ("copilot", "UserPromptSubmit"): {"decision": "block"},
                     ("cursor", "PreToolUse"): {"permission": "deny"},
                     ("cursor", "UserPromptSubmit"): {"continue": False},
+                    ("cline", "PreToolUse"): {"cancel": True},
                 }[host.name, event]
             )
 
@@ -207,7 +210,7 @@ def test_a_program_that_is_gone() -> None:
     for host in AGENTS.values():
         ended = run(line(host, "PreToolUse", EntryOptions(scope="user", program=ODD)), "/usr/bin:/bin")
         assert f"billhook install {host.name}" in ended.stdout + ended.stderr
-        assert ended.returncode == (0 if host.name in ("copilot", "cursor", "antigravity") else 2)
+        assert ended.returncode == (0 if host.name in ("cline", "copilot", "cursor", "antigravity") else 2)
 
 
 def test_with_billhook(tmp_path: Path) -> None:

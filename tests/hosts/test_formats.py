@@ -11,6 +11,7 @@ import yaml
 from billhook.agents import AGENTS
 from billhook.agents.base import with_shell, without_shell
 from billhook.agents.plugin import Plugin
+from billhook.config.edit_json import measured
 from billhook.core.errors import BillhookError, UsageError
 from hosts.installed import Home
 
@@ -164,3 +165,63 @@ def test_a_plugin_is_short_enough_to_read(tmp_path: Path, agent: str) -> None:
     text = plugin_with(agent, tmp_path, "exit 0").read_text()
     assert len(AGENTS[agent].format.read(text).splitlines()) == 3
     assert len(text.splitlines()) - 3 <= 60
+
+
+NAMED = """\
+{
+  // mine
+  "lint": {
+    "PreToolUse": [{"matcher": "run_command", "hooks": [{"type": "command", "command": "./lint.sh"}]}],
+    "Stop": [{"type": "command", "command": "./done.sh"}]
+  }
+}
+"""
+
+
+def test_hooks_below_names(home: Home) -> None:
+    """Antigravity: billhook's entries have a name of their own, those of tools in groups and others without."""
+    file = home.write(NAMED, "antigravity")
+    assert home.install("antigravity").state == "installed"
+    document = measured(file.read_text())
+    written = document.root.plain()["billhook"] if document.root is not None else {}
+    assert [*written["PreToolUse"][0]] == ["hooks"] and [*written["Stop"][0]] == ["type", "command", "timeout"]
+    assert "./lint.sh" in file.read_text() and "// mine" in file.read_text()
+    assert home.uninstall("antigravity").state == "removed"
+    assert file.read_text() == NAMED
+
+
+def test_adopted_hooks_return_below_their_names(home: Home) -> None:
+    """Also if the file was changed in the meantime."""
+    file = home.write(NAMED, "antigravity")
+    change = home.install("antigravity", adopt=True)
+    assert len(change.adopted) == 2 and "./lint.sh" not in file.read_text()
+    file.write_text(file.read_text().replace("// mine", "// still mine"))
+    home.uninstall("antigravity")
+    document = measured(file.read_text())
+    before = measured(NAMED)
+    assert document.root is not None and before.root is not None
+    assert document.root.plain() == before.root.plain()
+    assert "// still mine" in file.read_text()
+
+
+def test_one_list_of_hooks(home: Home) -> None:
+    """Kiro: each entry has a unique name, its trigger and its command below `action`."""
+    home.install("kiro")
+    written = json.loads(home.file("kiro").read_text())
+    assert written["version"] == "v1" and len({one["name"] for one in written["hooks"]}) == len(written["hooks"])
+    assert {one["trigger"] for one in written["hooks"]} == {AGENTS["kiro"].spellings[e] for e in AGENTS["kiro"].events}
+    assert all(one["action"]["type"] == "command" and one["timeout"] == 60 for one in written["hooks"])
+
+
+def test_other_entries_of_one_list_stay_as_they_are(home: Home) -> None:
+    """Names, unknown keys, and actions that are no commands; also if the file was changed in the meantime."""
+    mine = [
+        {"name": "lint", "trigger": "PreToolUse", "action": {"type": "command", "command": "x", "cwd": "y"}, "z": 1},
+        {"trigger": "Stop", "action": {"type": "agent", "prompt": "go on"}},
+    ]
+    file = home.write(json.dumps({"version": "v1", "hooks": mine}), "kiro")
+    home.install("kiro")
+    assert [one for one in json.loads(file.read_text())["hooks"] if one in mine] == mine
+    file.write_text(file.read_text() + "\n")
+    home.uninstall("kiro")
+    assert json.loads(file.read_text()) == {"version": "v1", "hooks": mine}

@@ -47,6 +47,8 @@ TABLE: Final = {
     "kiro": AgentRow(beside=(".kiro/hooks/billhook.json",)),
     "pi": AgentRow((".pi/extensions/billhook.js", ".pi/agent/extensions/billhook.js")),
     "windsurf": AgentRow((".windsurf/hooks.json", ".codeium/windsurf/hooks.json")),
+    "cline": AgentRow((".clinerules/hooks/PreToolUse", "Documents/Cline/Hooks/PreToolUse")),
+    "crush": AgentRow(("crush.json", ".config/crush/crush.json"), (".crush.json",)),
     "vscode": AgentRow(speaks="claude", module="copilot"),
 }
 

@@ -56,8 +56,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(field for field in FIELDS if getattr(self, field))
 
     def becomes(self, field: str) -> str:
-        """What happens instead if a field is not supported; "" if it is."""
-        return "" if getattr(self, field) else self.instead.get(field, "is lost")
+        """What happens instead if a field is not supported, or what else happens; "" if nothing."""
+        return self.instead.get(field, "" if getattr(self, field) else "is lost")
 
 
 def row(can: str = "", **instead: str) -> Capabilities:

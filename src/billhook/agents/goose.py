@@ -40,7 +40,7 @@ AGENT: Final = base.Agent(
     },
     capabilities=base.rounded("", PreToolUse="deny", **dict.fromkeys(_EVENTS.split()[1:], "")),
     refusals=(base.Refusal("prompt subagent compact", 0, None, "client"), base.Refusal("")),
-    sends=lambda payload, _environ: 3 * ("event" in payload and "hook_event_name" not in payload),
+    sends=lambda payload, _environ: 3 * ("event" in payload and not {"hook_event_name", "cwd"} & set(payload)),
     program="goose",
     project_file=_FILE,
     user_file=_FILE,

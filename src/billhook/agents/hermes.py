@@ -6,6 +6,8 @@ From its documentation, not measured. It silently skips a hook that was not appr
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from msgspec.structs import replace
+
 from billhook.agents import base
 from billhook.agents.codec import AgentDialect, Payload, kinds, known, spoken
 from billhook.core.answers import Answer, Decision
@@ -24,6 +26,14 @@ class _Hermes(AgentDialect):
         if payload.get("hook_event_name") == _EVENTS["UserPromptSubmit"]:
             payload.setdefault("prompt", str(extra.get("user_message", "")))
         return payload
+
+    def suit(self, event: Event, answer: Answer, lost: list[str]) -> Answer:
+        """It can't ask about a rewritten input, and would make a rewritten call without asking."""
+        if answer.decision is not Decision.ASK or answer.updated_input is None:
+            return answer
+        lost.append("ask became a deny, because of the rewritten input")
+        reason = f"This needs the user's approval, and Hermes can't ask about a rewritten input: {answer.reason}"
+        return replace(answer, decision=Decision.DENY, reason=reason, updated_input=None)
 
     def say(self, event: Event, answer: Answer) -> Payload:
         if answer.updated_input is not None:

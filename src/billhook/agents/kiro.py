@@ -34,9 +34,7 @@ class _OneList(base.SettingsFormat):
         hooks: dict[str, list[Any]] = {}
         for one in listed:
             if isinstance(one, dict) and isinstance(one.get("action"), dict) and isinstance(one.get("trigger"), str):
-                rest = {key: value for key, value in one.items() if key not in ("action", "trigger")}
-                rest["name"] = str(one.get("name", "")).removesuffix(f"-{one['trigger']}")
-                hooks.setdefault(one["trigger"], []).append({**rest, **one["action"]})
+                hooks.setdefault(one["trigger"], []).append(_entry(one))
         return json.dumps({**said, "hooks": hooks}, indent=2, ensure_ascii=False) + "\n"
 
     def write(self, settings: str, text: str) -> str:
@@ -45,10 +43,23 @@ class _OneList(base.SettingsFormat):
         return json.dumps({**said, "hooks": hooks}, indent=2, ensure_ascii=False) + "\n"
 
 
+_OURS: Final = "billhook"  # the name of an entry of billhook, which gets its trigger in the file
+_ACTION: Final = ("type", "command", "prompt")
+
+
+def _entry(hook: dict[str, Any]) -> dict[str, Any]:
+    rest = {key: value for key, value in hook.items() if key not in ("action", "trigger")}
+    action = hook["action"]
+    more = {key: value for key, value in action.items() if key not in _ACTION}
+    made = {**rest, **{key: action[key] for key in _ACTION if key in action}, **({"action": more} if more else {})}
+    return {**made, "name": _OURS} if rest.get("name") == f"{_OURS}-{hook['trigger']}" else made
+
+
 def _hook(entry: dict[str, Any], trigger: str) -> dict[str, Any]:
-    action = {key: entry[key] for key in ("type", "command", "prompt") if key in entry}
-    rest = {key: value for key, value in entry.items() if key not in action and key != "name"}
-    return {"name": f"{entry.get('name', '')}-{trigger}", "trigger": trigger, "action": action, **rest}
+    action = {key: entry[key] for key in _ACTION if key in entry} | entry.get("action", {})
+    rest = {key: value for key, value in entry.items() if key not in (*_ACTION, "action", "name")}
+    name = f"{_OURS}-{trigger}" if entry.get("name") == _OURS else entry.get("name")
+    return {**({"name": name} if name else {}), "trigger": trigger, "action": action, **rest}
 
 
 _FILE: Final = {"path": "file_path"}

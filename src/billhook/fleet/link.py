@@ -46,6 +46,8 @@ async def run(root: Path, member: Enrolment, *, tasks: Sequence[LinkTask] = TASK
 
     async def refused(error: Exception) -> None:
         problems["problem"] = str(error)
+        if client is None:
+            _tell({"org": member.org, "host": member.name, "connected": False, **problems})
 
     client = None
     while client is None:

@@ -11,8 +11,15 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from billhook.runners.process_tree import MARKER
-from billhook.runners.uv_script import PENDING_SHIM, BackgroundAnswer, answer_of, identities, run_quietly
+from billhook.runners.uv_script import (
+    PENDING_SHIM,
+    BackgroundAnswer,
+    answer_of,
+    identities,
+    run_quietly,
+    shown_by,
+    upwards,
+)
 
 _SHIM: Final = re.compile(
     r"""#!/usr/bin/env bash
@@ -31,7 +38,6 @@ fi
 )
 _READ: Final = ("PATH", "HOME", "SHLVL", "PWD", "OLDPWD", "_", "BASH_ENV")
 _SETS: Final = frozenset({"PATH", "SHLVL", "PWD", "OLDPWD", "_"})
-_SHOW: Final = "for name in 'cmdline', 'environ': print(open(f'/proc/self/{name}').read(), end='\\0\\0')"
 _HARMLESS: Final = "/pyenv.d/exec/pip-rehash.bash"  # does something for pip only
 
 
@@ -46,7 +52,7 @@ def environment(shim: str, env: Mapping[str, str], cwd: str) -> tuple[str, dict[
     answer = answer_of(key, question)
     if answer is None:
         return PENDING_SHIM
-    return answer.why or (answer.python, {name: answer.sets.get(name, env.get(name, "")) for name in answer.names})
+    return answer.why or (answer.python, answer.passed(env))
 
 
 def _text(path: str) -> str:
@@ -58,26 +64,18 @@ def _text(path: str) -> str:
 
 
 def _ask(shim: str, root: str, pyenv: str, env: dict[str, str], cwd: str) -> BackgroundAnswer:
-    folder = env.get("PYENV_DIR") or cwd or os.getcwd()
     files = [shim, pyenv, os.path.realpath(pyenv), f"{root}/version", f"{root}/pyenv.d/exec", f"{root}/plugins"]
-    while f"{folder}/.python-version" not in files:
-        files.append(f"{folder}/.python-version")
-        folder = os.path.dirname(folder)
+    files += [f"{folder}/.python-version" for folder in upwards(env.get("PYENV_DIR") or cwd or os.getcwd())]
     known = identities(files)
     hooks = run_quietly((pyenv, "hooks", "exec"), env, cwd)
-    shown = run_quietly((shim, "-I", "-S", "-c", _SHOW), env, cwd)
-    command, _, block = os.fsdecode(shown.stdout).partition("\0\0")
-    python, passed = command.partition("\0")[0], dict(pair.partition("=")[::2] for pair in block.split("\0") if pair)
-    passed.pop(MARKER, None)
+    python, passed = shown_by((shim,), env, cwd)
     sets = {name: value for name, value in passed.items() if env.get(name) != value}
+    others = {name for name in sets if not name.startswith(("PYENV_", "_PYENV_"))}
     why = ""
-    if shown.code != 0 or not python.startswith("/") or not os.path.isfile(python):
+    if not python:
         why = "pyenv finds no interpreter"
     elif hooks.code != 0 or any(not line.endswith(_HARMLESS) for line in hooks.stdout.decode().split()):
         why = "pyenv has hooks"
-    elif not {name for name in sets if not name.startswith(("PYENV_", "_PYENV_"))} <= _SETS or not {*env} <= {
-        *passed,
-        "_",
-    }:
+    elif not (others <= _SETS and {*env} <= {*passed, "_"}):
         why = "this version of pyenv is not known"
     return BackgroundAnswer(python, why, (*known, *identities([python])), sets, tuple(passed))

@@ -169,11 +169,12 @@ def _call(words: tuple[str, ...], env: Mapping[str, str], cwd: str) -> PythonCal
 
 
 def _uv(program: str, words: tuple[str, ...], env: Mapping[str, str], cwd: str) -> PythonCall:
-    """`uv run --script x.py`, if its environment is there."""
+    """`uv run x.py`, if its environment is there."""
     operands = uv_script.operands(words)
     if not operands:
         raise NotPythonError("`uv` runs something other than a script, or with options")
-    found = uv_script.environment(program, operands[0], env, cwd)
+    as_script = not {"--script", "-s"}.isdisjoint(words[: len(words) - len(operands)])
+    found = uv_script.environment(program, operands[0], env, cwd, as_script=as_script)
     if isinstance(found, str):
         raise NotPythonError(found)
     _check_binary(found[0])

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
+from billhook.core import client_env
 from billhook.core.answers import Exit
 from billhook.runners import process
 from billhook.runners.process_tree import MARKER
@@ -37,8 +38,11 @@ class BackgroundAnswer(NamedTuple):
     python: str  # the interpreter
     why: str  # why that is not certain
     files: tuple[tuple[str, Identity], ...]  # on which this depends
-    sets: Mapping[str, str] = {}  # the variables that pyenv changes
-    names: tuple[str, ...] = ()  # all variables that pyenv passes on
+    sets: Mapping[str, str] = {}  # the variables that are changed
+    names: tuple[str, ...] = ()  # all variables that are passed on
+
+    def passed(self, env: Mapping[str, str]) -> dict[str, str]:
+        return {name: self.sets.get(name, env.get(name, "")) for name in self.names}
 
     def holds(self, age: float) -> bool:
         if self.why and age > _RETRY:
@@ -82,15 +86,49 @@ def operands(words: tuple[str, ...]) -> tuple[str, ...]:
     return () if not rest or rest[0].startswith("-") or not rest[0].endswith(".py") else rest
 
 
-def environment(uv: str, script: str, env: Mapping[str, str], cwd: str) -> tuple[str, dict[str, str]] | str:
+def environment(
+    uv: str, script: str, env: Mapping[str, str], cwd: str, *, as_script: bool
+) -> tuple[str, dict[str, str]] | str:
     """The interpreter for a script, and the variables that uv passes on; or why that is not certain."""
     path = os.path.join(cwd or os.getcwd(), script)
     if not _has_metadata(path):
-        return "without inline metadata, `uv run` follows the project"
+        return "its script has no inline metadata" if as_script else _environment_of_folder(uv, env, cwd)
     variables = tuple(sorted(one for one in env.items() if one[0].startswith(_VARIABLES)))
     key = uv, path, cwd, variables
     found = answer_of(key, functools.partial(_ask, uv, path, dict(env), cwd))
     return PENDING if found is None else found.why or _passed(uv, found.python, env)
+
+
+def _environment_of_folder(uv: str, env: Mapping[str, str], cwd: str) -> tuple[str, dict[str, str]] | str:
+    """For a script without metadata, if it is in no project: uv would change that first."""
+    folders = upwards(cwd or os.getcwd())
+    if any(os.path.exists(f"{folder}/pyproject.toml") for folder in folders):
+        return "without inline metadata, `uv run` follows the project"
+    if client_env.served() is None and any(os.path.exists(f"{folder}/.venv") for folder in folders):
+        return "uv finds its interpreter at the first call"  # only an event may run what is in a folder
+    variables = tuple(sorted(one for one in env.items() if one[0].startswith(_VARIABLES)))
+    key = uv, cwd, variables, tuple(env)
+    found = answer_of(key, functools.partial(_ask_in_folder, uv, folders, dict(env), cwd))
+    return PENDING if found is None else found.why or (found.python, found.passed(env))
+
+
+def _ask_in_folder(uv: str, folders: list[str], env: dict[str, str], cwd: str) -> BackgroundAnswer:
+    pythons = os.fsdecode(run_quietly((uv, "python", "dir"), env, cwd).stdout).strip()
+    files = [*_files(uv, "", env, cwd), *(f"{folder}/.venv/pyvenv.cfg" for folder in folders), pythons]
+    known = identities([*files, *env.get("PATH", "").split(":")])
+    python, passed = shown_by((uv, "run", "--offline", "--no-project", "--quiet", "python"), env, cwd)
+    sets = {name: value for name, value in passed.items() if env.get(name) != value}
+    certain = {*sets} <= _SET_BY_UV and {*env} <= {*passed}
+    why = "uv finds no interpreter" if not python else "" if certain else "this version of uv is not known"
+    return BackgroundAnswer(python, why, (*known, *identities([python])), sets, tuple(passed))
+
+
+def upwards(folder: str) -> list[str]:
+    found: list[str] = []
+    while folder not in found:
+        found.append(folder)
+        folder = os.path.dirname(folder)
+    return found
 
 
 def _passed(uv: str, python: str, env: Mapping[str, str]) -> tuple[str, dict[str, str]]:
@@ -137,6 +175,18 @@ def _query(uv: str, path: str, env: dict[str, str], cwd: str) -> tuple[str, str]
     return python, ""
 
 
+_SHOW: Final = "for name in 'cmdline', 'environ': print(open(f'/proc/self/{name}').read(), end='\\0\\0')"
+
+
+def shown_by(argv: tuple[str, ...], env: dict[str, str], cwd: str) -> tuple[str, dict[str, str]]:
+    """The interpreter that a command starts, and the variables that it gets; empty if it starts none."""
+    shown = run_quietly((*argv, "-I", "-S", "-c", _SHOW), env, cwd)
+    command, _, block = os.fsdecode(shown.stdout).partition("\0\0")
+    python, passed = command.partition("\0")[0], dict(pair.partition("=")[::2] for pair in block.split("\0") if pair)
+    passed.pop(MARKER, None)
+    return (python, passed) if shown.code == 0 and python.startswith("/") and os.path.isfile(python) else ("", {})
+
+
 def run_quietly(argv: tuple[str, ...], env: dict[str, str], cwd: str) -> Exit:
     return asyncio.run(process.run(argv, stdin=b"", env=env, cwd=cwd or None, seconds=_SECONDS))
 
@@ -146,9 +196,7 @@ def _files(uv: str, path: str, env: Mapping[str, str], cwd: str) -> list[str]:
     home = env.get("HOME", "/")
     folders = [env.get("XDG_CONFIG_HOME", f"{home}/.config") + "/uv", "/etc/uv"]
     for folder in (os.path.dirname(os.path.realpath(path)), cwd or os.getcwd()):
-        while folder not in folders:
-            folders.append(folder)
-            folder = os.path.dirname(folder)  # noqa: PLW2901 (upwards)
+        folders += [one for one in upwards(folder) if one not in folders]
     return [path, uv, *(os.path.join(folder, name) for folder in folders for name in _CONFIGURATION)]
 
 

@@ -476,7 +476,8 @@ def replace(real: str, data: bytes, scope: Scope, expected: bytes | None) -> lis
 def _write(real: str, data: bytes, scope: Scope) -> None:
     folder, name = os.path.split(real)
     draft = os.path.join(folder, f".{name}.{os.urandom(6).hex()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _NEW[scope])
+    mode = _NEW[scope] | (_NEW[scope] >> 2 & 0o111 if data.startswith(b"#!") else 0)  # a script can be executed
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
         with open(descriptor, "wb") as stream:
             stream.write(data)

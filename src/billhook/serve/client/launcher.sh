@@ -142,6 +142,9 @@ answer() {
     pi:*) deny 2 ;;
     windsurf:compact) allow ;;
     windsurf:*) deny 2 ;;
+    cline:*) deny 0 "{\"cancel\":true,\"errorMessage\":\"$why\"}" ;;
+    crush:compact) allow ;;
+    crush:*) deny 2 ;;
     *:prompt) deny 0 "{\"decision\":\"block\",\"reason\":\"$why\",\"continue\":false,\"stopReason\":\"$why\"}" ;;
     *:permission) deny 0 "{\"hookSpecificOutput\":{\"hookEventName\":\"PermissionRequest\",\"decision\":{\"behavior\":\"deny\",\"message\":\"$why\"}}}" ;;
     *:*) deny 2 "{\"decision\":\"block\",\"reason\":\"$why\",\"permissionDecision\":\"deny\",\"permissionDecisionReason\":\"$why\",\"permission\":\"deny\",\"user_message\":\"$why\",\"agent_message\":\"$why\",\"hookSpecificOutput\":{\"hookEventName\":\"PreToolUse\",\"permissionDecision\":\"deny\",\"permissionDecisionReason\":\"$why\"}}" ;;

@@ -95,6 +95,9 @@ static const struct wording wordings[] = {
     {"pi", ANY, 2, ""},
     {"windsurf", IS(COMPACT), 0, PASSES},
     {"windsurf", ANY, 2, ""},
+    {"cline", ANY, 0, "{'cancel':true,'errorMessage':'@'}\n"},
+    {"crush", IS(COMPACT), 0, PASSES},
+    {"crush", ANY, 2, ""},
     {NULL, IS(PROMPT), 0, "{'decision':'block','reason':'@','continue':false,'stopReason':'@'}\n"},
     {NULL, IS(PERMISSION), 0,
      "{'hookSpecificOutput':{'hookEventName':'PermissionRequest','decision':{'behavior':'deny','message':'"

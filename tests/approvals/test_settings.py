@@ -129,3 +129,12 @@ def test_install_gives_people_time(place: Place, own: str, seconds: int) -> None
     (entry,) = settings["hooks"]["PreToolUse"]
     assert seconds < entry["hooks"][0]["timeout"] < seconds + 10
     assert f"--deadline {seconds // 10}" in entry["hooks"][0]["command"]
+    assert "questions wait" not in place.run("doctor", "claude").out
+
+
+def test_the_doctor_compares_the_times(place: Place) -> None:
+    """Entries that are older than `approvals:` end a wait early."""
+    assert place.alone("install", "claude", "--user").code == 0
+    place.own(f"approvals: {{time: 10m}}\n{ASKS}")
+    found = " ".join(place.run("doctor", "claude").out.split())
+    assert "questions wait 58 s for a person, not 600 s as configured" in found

@@ -465,6 +465,17 @@ def test_all_asks_once(me: Person) -> None:
     assert question not in unasked and "Codex: updated" in unasked
 
 
+def test_all_reports_what_was_written_before_a_failure(me: Person) -> None:
+    """A file that can be read but not written is found when the others are written already."""
+    found_here(me).unlink()
+    (me.home / ".factory").symlink_to("/proc/self")
+    ended = me.install("all")
+    assert ended.code == 2 and "can't write the file" in ended.err
+    told = " ".join(ended.err.split())
+    assert "written before that: ~/.codex/hooks.json, ~/.gemini/settings.json, ~/.qwen/settings.json" in told
+    assert (me.home / ".codex" / "hooks.json").exists()
+
+
 def test_all_without_agents(me: Person) -> None:
     """No agent was found: exit code 1."""
     ended = me.install("all")

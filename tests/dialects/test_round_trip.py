@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 
-from billhook.agents import DIALECTS
+from billhook.agents import AGENTS, DIALECTS
 from billhook.core.answers import NOTHING, Answer, Decision, Status, deny, inject, keep_going, rewrite, stop
 from billhook.core.events import Event
 from strategies import SAMPLES, answers, sample, some_events
@@ -52,6 +52,7 @@ def test_a_rounded_decision_is_never_weaker_before_a_tool(name: str, answer: Ans
         assert order.index(reply.answer.decision) >= order.index(answer.decision)
 
 
+SPEAKING = {name for name, agent in AGENTS.items() if agent.silence}  # an empty answer would deny there
 PLAIN = [
     # dialect, event, answer, code, stdout, stderr
     pytest.param("claw", "PreToolUse", deny("no"), 2, "no", "", id="seed 000: exit 2, stdout is the reason"),
@@ -62,7 +63,11 @@ PLAIN = [
     pytest.param("claw", "PreToolUse", inject("note"), 0, "note", "", id="seed 000: stdout is feedback"),
     pytest.param("claw", "PostToolUse", deny("bad"), 2, "bad", "", id="seed 000: a denied result"),
     pytest.param("claw", "Stop", keep_going("more"), 2, "more", "", id="claw: a block of Stop goes on"),
-    *(pytest.param(name, "PreToolUse", NOTHING, 0, "", "", id=f"{name}: empty") for name in DIALECTS),
+    *(
+        pytest.param(name, "PreToolUse", NOTHING, 0, "", "", id=f"{name}: empty")
+        for name in DIALECTS
+        if name not in SPEAKING
+    ),
 ]
 
 

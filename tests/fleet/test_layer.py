@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from billhook.config.config import Config
-from billhook.config.fleet_policy import AppliedPolicy, write, write_rules
+from billhook.config.fleet_policy import AppliedPolicy, note_contact, silence, write, write_rules
 from billhook.config.loader import load_config
 from billhook.config.notices import fleet as fleet_notices
 from billhook.core.answers import Verdict
@@ -20,6 +20,10 @@ hooks:
   allow-all: {events: PreToolUse, match: Bash, allow: "fine"}
   script: {events: PreToolUse, run: ./x.sh, on_failure: deny}
   own-rule: {enabled: false}
+  reads-file: {events: UserPromptSubmit, inject: {file: ~/.netrc}}
+  reads-variable: {events: PreToolUse, if: Bash(ls *), deny: "${AWS_SECRET_ACCESS_KEY:-}"}
+  rewrites: {events: PreToolUse, match: Bash, rewrite: {command: make}}
+  posts: {events: PreToolUse, url: "https://example.com/x"}
 disableAllHooks: true
 guard: "off"
 permissions: {allow: [Bash], deny: ["Bash(rm *)"]}
@@ -148,6 +152,18 @@ def test_a_damaged_record_denies(host: Host) -> None:
     (host.root / "billhook" / "fleet" / "policy.json").write_text("{")
 
     assert host.verdict("ls").decision == "deny"
+
+
+def test_how_long_there_was_no_contact(host: Host) -> None:
+    """A host that is offline shows the age of its policy."""
+    host.obey()
+    assert silence(host.root) == "ever"
+    note_contact(host.root)
+    assert silence(host.root) == ""
+
+    os.utime(host.root / "billhook" / "fleet" / "contact", (0, time.time() - 7300))
+
+    assert silence(host.root) == "2 h"
 
 
 def test_missing_rules_deny(host: Host) -> None:

@@ -45,10 +45,8 @@ def test_a_host_gets_each_policy_within_seconds(fleet: Fleet, tmp_path: Path) ->
     with linked(tmp_path, member, [policy.follow]):
         assert eventually(has(tmp_path, first.sequence), 5)
         second = fleet.publish(OTHER)
-        began = time.monotonic()
         found = eventually(has(tmp_path, second.sequence), 5)
 
-    assert time.monotonic() - began < 5
     assert (folder(tmp_path) / found.file).read_text() == OTHER
     assert time.time() - last_contact(tmp_path) < 60
 

@@ -3,7 +3,6 @@
 import json
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -87,10 +86,11 @@ def enrol_and_obey(host: Machine) -> None:
 
     ended = host.admin("publish", str(rules))
     assert (ended.code, ended.out) == (0, "published: policy 1\n"), ended
-    began = time.monotonic()
     eventually(lambda: host.decision("git push origin x") == "deny", 10)
-    assert time.monotonic() - began < 5
 
+
+def show_policy(host: Machine) -> None:
+    """Every screen shows the policy and its signer."""
     assert host.run("fleet", "status").code == 0
     listed = [json.loads(line) for line in host.run("list", "--json").out.splitlines()]
     assert [one["policy"].partition(",")[0] for one in listed if one["layer"] == "fleet"] == ["policy 1 of dev"]
@@ -113,6 +113,8 @@ def roll_out(host: Machine) -> None:
 
     assert host.place.typing("fleet", "leave", answers=[("[y/N]", "y\n")]).code == 0
     assert host.decision("ls -l") == "none"
+    logged = [json.loads(line) for line in host.run("events", "--event", "Trust", "--json").out.splitlines()]
+    assert [one["payload"]["action"] for one in logged] == ["enrolled", "left the fleet"]
 
 
 def test_with_one_server(tmp_path: Path) -> None:
@@ -124,6 +126,7 @@ def test_with_one_server(tmp_path: Path) -> None:
 def test_with_three_servers(tmp_path: Path) -> None:
     with machine(Place(tmp_path), 3) as host:
         enrol_and_obey(host)
+        show_policy(host)
         roll_out(host)
 
 
@@ -133,14 +136,27 @@ def test_a_policy_with_problems_is_not_published(tmp_path: Path) -> None:
     assert place.alone("fleet", "init", "acme", "--fleet", "acme").code == 0
     cases = {
         POLICY.replace("expect: none", "expect: deny"): (1, "failed policy.yaml:8"),
-        POLICY.replace("deny:", "dney:"): (1, "policy.yaml:5"),
         POLICY + "fleet: {stages: [half]}\n": (2, "no stage `half`"),
-        POLICY + "fleet: {vaild: 1d}\n": (2, "vaild"),
     }
     for text, (code, told) in cases.items():
         place.file("policy.yaml", text)
         ended = place.alone("fleet", "publish", "policy.yaml", "--fleet", "acme")
         assert ended.code == code and told in ended.err, ended
+
+
+def test_leaving_with_damaged_files(tmp_path: Path) -> None:
+    """It always works: otherwise a damaged policy would deny every call for ever."""
+    place = Place(tmp_path)
+    folder = Path(enrolment_file(place.home / ".claude")).parent
+    folder.mkdir(parents=True)
+    for name in ("enrolment.json", "policy.json"):
+        (folder / name).write_text("{")
+    assert "can't be read" in place.run("explain", "ls").out
+
+    ended = place.typing("fleet", "leave", answers=[("[y/N]", "y\n")])
+
+    assert ended.code == 0 and "left the fleet" in ended.out, ended
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("verb", [("enrol", "nats://127.0.0.1:1", "x.creds"), ("leave",), ("publish", "x.yaml")])

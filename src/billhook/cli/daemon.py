@@ -235,6 +235,8 @@ def _rows(found: DaemonStatus) -> Iterator[tuple[str, str]]:
         yield "HTTP", _address_shown(found)
     if found.telemetry:
         yield "telemetry", _telemetry(found.telemetry)
+    if found.fleet:
+        yield "fleet", _fleet(found.fleet)
     yield "log", found.log
 
 
@@ -245,6 +247,12 @@ def _address_shown(found: DaemonStatus) -> str:
 def _telemetry(status: Mapping[str, int | str]) -> str:
     counts = ", ".join(f"{name} {status[name]:,}" for name in ("sent", "dropped", "failed") if name in status)
     return ": ".join(filter(None, [f"{status['endpoint']} ({counts})", str(status.get("problem", ""))]))
+
+
+def _fleet(link: Mapping[str, Any]) -> str:
+    problems = [str(value) for name, value in link.items() if name.endswith("problem") and value]
+    state = f"connected, policy {link.get('sequence', 0)}" if link.get("connected") else "not connected"
+    return ": ".join([f"{link['host']} of {link['org']} ({state})", *problems[:1]])
 
 
 def _as_data(found: DaemonStatus | None, **more: bool) -> dict[str, Any]:

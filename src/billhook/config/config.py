@@ -174,6 +174,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The hooks with `approve: queue`."""
         return frozenset(one.shown for one in self.entries if one.declared.approve)
 
+    def question_seconds(self, *, queued: bool) -> float:
+        """The longest wait of a question that is configured: by `approvals:`, or because a hook has `approve: queue`.
+        0: questions wait only while a person watches."""
+        from billhook.approvals.settings import ApprovalSettings
+
+        own = self.approvals.seconds if self.approvals is not None else 0.0
+        return own or (ApprovalSettings().seconds if queued else 0.0)
+
     def _approver(self, host: str) -> "Approve":
         """What happens to an ask. Its modules are loaded with the first one."""
 

@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from billhook.config.declaration import FixedAnswer, HookDeclaration, Mask
+from billhook.config.layers import reads_environment
 from billhook.config.sources import FLEET_RECORD, FileRead, SourceFile
 from billhook.store.files import StoreError, read_bytes, remove, sha256, write_atomically
 
@@ -108,6 +109,8 @@ def _tightening(read: FileRead) -> FileRead:
         findings=tuple(findings),
         disable_all=False,
         parallel=False if read.parallel is False else None,
+        allowed_urls=None,
+        allowed_header_env=None,
     )
 
 
@@ -117,8 +120,10 @@ def loosens(entry: HookDeclaration) -> str:
         return "switches off another one"
     if entry.broken or isinstance(entry.action, Mask):
         return ""
-    if not isinstance(entry.action, FixedAnswer) or entry.action.command:
-        return "runs code, sends data or changes calls"
+    if not isinstance(entry.action, FixedAnswer) or entry.action.command or entry.action.file:
+        return "runs code, reads files, sends data or changes calls"
+    if reads_environment(repr((entry.action, entry.match, entry.conditions.rules))):
+        return "reads variables of this machine"
     return "allows calls" if entry.action.decision == "allow" else ""
 
 

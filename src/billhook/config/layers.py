@@ -255,6 +255,11 @@ def _way_back(start: int, waits: dict[int, list[int]], rank: int, entries: Seque
 _VARIABLE = pattern(r"\$(\$)?\{([A-Za-z_][A-Za-z0-9_]*)(?::-((?:[^{}\\]|\\.)*))?\}")
 
 
+def reads_environment(text: str) -> bool:
+    """Whether text contains a variable of the environment; those of the event don't count."""
+    return any(not escaped and name not in EVENT_VARIABLES for escaped, name, _ in _VARIABLE.findall(text))
+
+
 class UnsetError(Exception):
     """A variable that is not set, and has no default."""
 

@@ -614,7 +614,9 @@ def approve(
     return approval
 
 
-TrustAction = Literal["approved", "revoked", "acknowledged", "promoted", "allowed once", "paused", "resumed"]
+TrustAction = Literal[
+    "approved", "revoked", "acknowledged", "promoted", "allowed once", "paused", "resumed", "enrolled", "left the fleet"
+]
 
 
 def record_trust(

@@ -197,6 +197,7 @@ def entry_findings(files: SettingsPair, others: list[InstalledEntries], *, asked
             yield from _program(one, program)
         yield from _in_time(one)
         yield from _up_to_date(one)
+        yield from _gives_people_time(one, files.project)
     yield from files.findings
     if files.installed and host.escapes:
         yield DoctorFinding("note", "installed", host.escapes)
@@ -274,6 +275,17 @@ def _up_to_date(one: InstalledEntries) -> Iterator[DoctorFinding]:
         lines = ", ".join(str(entry.line) for entry in one.entries)
         text = f"{one.path}: `install` did not write the calls of billhook in line {lines}; their deadline is unknown"
         yield _warn(text, f"{one.command}, and remove those calls")
+
+
+def _gives_people_time(one: InstalledEntries, project: str) -> Iterator[DoctorFinding]:
+    """Whether questions can wait as long as it is configured: the entries may be older than `approvals:`."""
+    config = loader.load_for_cwd(project, host=one.host.name)
+    wanted, event = config.question_seconds(queued=bool(config.queued)), one.host.spellings.get("PreToolUse")
+    calls = (install_entries.parse(entry.data) for entry in one.entries if entry.event == event)
+    shortest = min((call.deadline / 1000 for call in calls if call is not None), default=wanted)
+    if shortest < wanted and "PreToolUse" not in one.host.longest:  # the agent itself may have a limit
+        text = f"{one.path}: questions wait {shortest:.0f} s for a person, not {wanted:g} s as configured"
+        yield _warn(text, one.command)
 
 
 def _timeless(entry: Mapping[str, Any] | None, host: Agent) -> str:

@@ -8,9 +8,10 @@ import click
 import msgspec
 
 from billhook import __version__
-from billhook.cli.options import flag, option, refuse_programs, usage
+from billhook.cli.options import flag, loaded, option, refuse_programs, usage
 from billhook.cli.screen import report, say
-from billhook.cli.trust import agreed
+from billhook.cli.trust import agreed, log_trust
+from billhook.config.fleet_policy import policy_of
 from billhook.core.errors import UsageError
 from billhook.fleet import connection, enrolment, keys
 from billhook.fleet.enrolment import Enrolment
@@ -61,6 +62,7 @@ def enrol_verb(url: str, creds: str, managed: bool, ca: str, yes: bool, as_json:
     follower.restore()
     if policy is not None:
         follower.take(policy)
+    log_trust("enrolled", (), loaded(()), what=f"{member.name} of {member.org}{', managed' * managed}")
     data = {"org": member.org, "host": member.name, "managed": managed, "sequence": follower.policy.sequence}
     report(as_json, [f"enrolled: {follower.policy.title}"], {**data, "key": keys.fingerprint(member.policy_key)})
     return 0
@@ -124,6 +126,9 @@ def leave_verb(yes: bool, as_json: bool) -> int:
     root = state_root()
     if not yes and (as_json or not agreed("leave the fleet? its policy will no longer apply here")):
         return 1
+    policy = policy_of(root)
+    if policy is not None:
+        log_trust("left the fleet", (), loaded(()), what=f"{policy.host} of {policy.org}")
     found = enrolment.leave(root)
     report(as_json, ["left the fleet" if found else "this machine is no host of a fleet"], {"left": found})
     return 0 if found else 1

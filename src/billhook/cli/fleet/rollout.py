@@ -90,7 +90,7 @@ def _checked(rules: str, file: str) -> str:
         for each in (place.parent, project):
             each.mkdir(parents=True)
         place.write_text(rules, "utf-8")
-        commands = [["check"], *([["test", "--user"]] if "\ntests:" in f"\n{rules}" else [])]
+        commands = [["check", "--ignore", "BH403"], *([["test", "--user"]] if "\ntests:" in f"\n{rules}" else [])]
         ended = [_run(words, home, project) for words in commands]
         told = "".join(one.stdout + one.stderr for one in ended if one.returncode)
     return told.replace(str(place), file).replace("~/.config/billhook/hooks.yaml", file).strip()
@@ -178,7 +178,8 @@ def _lines(
     yield from beside("  stages    ", " -> ".join(stages))
     hosts, how = hosts_of(fleet, candidate), " (in shadow mode)" if candidate.stage == SHADOW else ""
     more = f" and {len(hosts) - _MOST} more" if len(hosts) > _MOST else ""
-    yield from beside("  hosts     ", f"{len(hosts)} of {len(fleet.hosts)}{how}: {', '.join(hosts[:_MOST])}{more}")
+    named = f": {', '.join(hosts[:_MOST])}{more}" if hosts else ""
+    yield from beside("  hosts     ", f"{len(hosts)} of {len(fleet.hosts)}{how}{named}")
     for hook, counts in would.items():
         times = ", ".join(f"{answer} {counted(number, 'time')}" for answer, number in counts.items())
         yield from beside("  would     ", f"{hook}: {times}")

@@ -15,7 +15,6 @@ import msgspec
 
 from billhook.agents import NARROWER, canonical_event
 from billhook.agents.base import Agent, Scope
-from billhook.approvals.settings import ApprovalSettings
 from billhook.cli.install import entries
 from billhook.cli.install.entries import AdoptedHook, Adoption, AdoptionTarget, moved_into, notes_about
 from billhook.config import sources
@@ -369,9 +368,8 @@ def _configured(target: Target) -> list[tuple[str, float]]:
             name for name in target.host.spellings if name in one.events or (name in EVENTS and one.handles(name))
         ]
         found += [(name, one.timeout or 0) for name in ([one.part] if one.part else wanted)]
-    if config.approvals is not None or any(one.approve for one in hooks):
-        settings = config.approvals or ApprovalSettings()
-        found.append(("PreToolUse", settings.seconds or ApprovalSettings().seconds))
+    if seconds := config.question_seconds(queued=any(one.approve for one in hooks)):
+        found.append(("PreToolUse", seconds))  # a person needs longer than a hook
     return found
 
 

@@ -1,6 +1,7 @@
 """A question of one host, answered by a person elsewhere: signed, and the first answer wins."""
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -10,9 +11,11 @@ import pytest
 
 from billhook.approvals.queue import AnsweredError, Questions, QueuedQuestion, new_id
 from billhook.core.errors import UsageError
-from billhook.fleet import keys, policy, questions, server
+from billhook.fleet import keys, policy, questions, report, server
+from billhook.fleet.connection import last
 from billhook.fleet.enrolment import FleetCredentials, read_credentials
 from billhook.fleet.questions import ApproverDesk, FleetQuestion, signed
+from billhook.fleet.subjects import HOSTS
 from fleet.conftest import Fleet
 from fleet.hosts import eventually, linked, until
 
@@ -41,6 +44,12 @@ def person(fleet: Fleet, name: str, role: Any = "approver") -> FleetCredentials:
         fleet.cluster.write(server.add_member(fleet.folder, fleet.record, name, role))
         fleet.wait_for(name)
     return read_credentials(fleet.folder / f"{name}.creds")
+
+
+def told(fleet: Fleet, host: str) -> int:
+    """How many refused answers a host has reported to the fleet."""
+    state = fleet.run(lambda client: last(client, HOSTS, fleet.record.subjects.host(host)))
+    return int(json.loads(state or b"{}").get("answers_refused", 0))
 
 
 def at_desk(fleet: Fleet, name: str, work: Callable[[ApproverDesk], Awaitable[Any]]) -> Any:
@@ -121,11 +130,12 @@ def test_answers_that_do_not_count(fleet: Fleet, tmp_path: Path) -> None:
             await client.publish(f"{fleet.record.subjects.approval(member.name, one.id)}.answer", data)
         await client.flush()
 
-    with linked(tmp_path, member, [policy.follow, follow]):
+    with linked(tmp_path, member, [policy.follow, report.repeat, follow]):
         eventually(lambda: "answers" in link_status.get("all", {}))
         time.sleep(0.5)  # the subscription
         fleet.run(send, "ana")
         eventually(lambda: link_status["all"]["answers"]["refused"] == len(wrong))
+        eventually(lambda: told(fleet, member.name) == len(wrong))
 
     assert link_status["all"]["answers"]["problem"].startswith("an answer was refused")
     assert answered(Questions(tmp_path), one.id) == ""

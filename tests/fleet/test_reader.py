@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -163,6 +164,21 @@ def test_verify_for_the_administrator(fleet: Fleet, tmp_path: Path, change: Any,
     found = json.loads(billhook(tmp_path, *words, code=int(bool(finding))))
 
     assert found["findings"] == [] if not finding else finding in found["findings"][0]
+
+
+def test_verify_since(fleet: Fleet, tmp_path: Path) -> None:
+    """Only the messages since a time, on the host and elsewhere."""
+    member = fleet.host(tmp_path)
+    written(tmp_path, 3)
+    ship(tmp_path, member)
+    time.sleep(1.1)
+    since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    written(tmp_path, 2)
+    ship(tmp_path, member)
+
+    for more in ([], ["--fleet", str(fleet.folder)]):
+        found = json.loads(billhook(tmp_path, "fleet", "verify", member.name, "--since", since, "--json", *more))
+        assert (found["first"], found["last"], found["findings"]) == (4, 5, [])
 
 
 def test_host_reads_nothing_of_others(fleet: Fleet, tmp_path: Path) -> None:

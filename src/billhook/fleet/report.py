@@ -29,6 +29,7 @@ class HostState(msgspec.Struct, frozen=True, omit_defaults=True):
     refused: str = ""  # why the newest policy was refused
     lag: int = 0  # records that are not shipped yet
     lost: int = 0  # records that were removed from the logs before they were shipped
+    answers_refused: int = 0  # answers to its questions that did not count
     would: dict[str, int] = {}  # would-be decisions of the shadow stage
 
 
@@ -48,4 +49,5 @@ async def repeat(link: "FleetLink") -> None:
 def _report(link: "FleetLink", at: float) -> HostState:
     names = ("sequence", "stage", "refused", "lag", "lost", "would")
     known = {name: link.status[name] for name in names if name in link.status}
+    known["answers_refused"] = link.status.get("answers", {}).get("refused", 0)
     return HostState(link.member.name, __version__, at, managed=link.member.managed, tags=link.member.tags, **known)

@@ -105,11 +105,20 @@ def _table(rows: list[HostState], newest: PolicyDocument | None) -> Iterator[str
             f"{one.sequence or '-'}{f' {one.stage}' if one.stage else ''}",
             shown_age(one.at) if one.at else "never",
             str(one.lag),
-            f"refused: {one.refused}" if one.refused else "",
+            "; ".join(_remarks(one)),
         )
         for one in rows
     ]
     yield from aligned(("host", "version", "policy", "seen", "lag", ""), cells, flexible=5)
+
+
+def _remarks(one: HostState) -> Iterator[str]:
+    if one.refused:
+        yield f"refused: {one.refused}"
+    if one.lost:
+        yield f"{counted(one.lost, 'record')} removed before they were sent"
+    if one.answers_refused:
+        yield f"{counted(one.answers_refused, 'answer')} to questions refused"
 
 
 def shown_age(at: float) -> str:

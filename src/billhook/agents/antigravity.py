@@ -105,8 +105,7 @@ AGENT: Final = base.Agent(
     )
     | {"UserPromptSubmit": base.row("context", deny=base.UNPREVENTED)},
     refusals=(
-        base.Refusal("unrefused", 0, {}),
-        base.Refusal("prompt compact subagent", 0, {}),
+        base.Refusal("prompt compact subagent", 0, None),
         base.Refusal("", 0, {"decision": "deny", "reason": "@"}),
     ),
     sends=lambda payload, _environ: 3 * ("conversationId" in payload and "workspacePaths" in payload),

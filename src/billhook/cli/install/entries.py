@@ -132,7 +132,7 @@ def _without(host: Agent, event: str, options: EntryOptions) -> str:
     reason = MISSING_HERE if options.scope == "project" else MISSING_THERE.format(options.program, host.name)
     refusal = host.refusal(options.scope, whole(event))
     answer = refusal.output(reason)
-    stdout = f"echo {shlex.quote(json.dumps(answer, ensure_ascii=False))}; " if answer else ""
+    stdout = f"echo {shlex.quote(json.dumps(answer, ensure_ascii=False))}; " if answer else neutral
     stderr = f"echo {shlex.quote(reason)} >&2; " if refusal.code else ""
     return f"{{ {stdout}{stderr}exit {refusal.code}; }}"
 

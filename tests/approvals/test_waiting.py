@@ -454,3 +454,62 @@ def test_reading_the_key_of_links_needs_the_user(home: Home) -> None:
     home.own("guard: strict\n")
     home.start()
     assert decision(home.ask(push(home, f"cat {home.root}/billhook/approvals.key", mode="default"))) != "none"
+
+
+# -- what a file tool would write
+
+WRITES = "approvals: {time: 20s, channels: []}\nhooks: {files: {events: PreToolUse, match: Write|Edit, ask: change it?}}"
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "content"),
+    [
+        ("Write", {"content": "one\ntwo"}, "+ one\n+ two"),
+        ("Edit", {"old_string": "one", "new_string": "two\n"}, "- one\n+ two\n+ "),
+        ("Edit", {"old_string": "1", "new_string": "2", "replace_all": True}, "- 1\n+ 2\nreplace_all: True"),
+        ("MultiEdit", {"edits": [{"old_string": "1", "new_string": "2"}, {"new_string": "3"}]}, "- 1\n+ 2\n+ 3"),
+        ("NotebookEdit", {"new_source": "print(1)", "cell_id": "c1"}, "+ print(1)\ncell_id: c1"),
+        ("Write", {"content": SECRET}, "+ [redacted"),
+    ],
+)
+def test_a_question_shows_what_would_be_written(home: Home, tool: str, given: dict[str, Any], content: str) -> None:
+    """In the queue, in the terminal, and for programs; without secrets."""
+    home.own(WRITES.replace("Write|Edit", tool))
+    home.start()
+    path = {"notebook_path" if tool == "NotebookEdit" else "file_path": "/p/new.txt"}
+    with home.call(home.event(tool_name=tool, tool_input={**path, **given}, permission_mode="dontAsk")) as call:
+        (one,) = waiting(home)
+        assert one.call == f"{tool}: /p/new.txt"
+        assert one.content.startswith(content) and SECRET not in one.content
+        shown = home.billhook("approvals").stdout
+        assert all(f"        {line}\n" in shown for line in one.content.split("\n"))
+        assert json.loads(home.billhook("approvals", "--json").stdout)["content"] == one.content
+        answered(home)
+        assert decision(call.reply()) == "allow"
+
+
+def test_a_patch_is_shown_whole(home: Home) -> None:
+    """Codex changes several files with one call."""
+    home.own(WRITES)
+    home.start()
+    patch = "*** Begin Patch\n*** Add File: a\n+1\n*** Add File: b\n+2\n*** End Patch"
+    event = home.event(tool_name="apply_patch", tool_input={"command": patch})
+    with home.call(event, "--as", "codex") as call:
+        (one,) = waiting(home)
+        assert one.call == "apply_patch: a" and one.content == patch
+        answered(home)
+        call.reply()
+
+
+def test_a_long_change_is_cut_visibly(home: Home) -> None:
+    """A long old text doesn't hide the new one; a terminal shows the first lines."""
+    home.own(WRITES)
+    home.start()
+    edit = {"file_path": "/p/new.txt", "old_string": "old\n" * 9000, "new_string": "evil" + "\nx" * 9000}
+    with home.call(home.event(tool_name="Edit", tool_input=edit, permission_mode="dontAsk")) as call:
+        (one,) = waiting(home)
+        assert len(one.content) < 4200 and one.content.count("more characters)") == 2 and "+ evil\n" in one.content
+        shown = home.billhook("approvals").stdout
+        assert shown.count("\n") < 80 and "more lines; the page shows them)" in shown
+        answered(home)
+        call.reply()

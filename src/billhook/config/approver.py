@@ -6,7 +6,7 @@ and the user has configured `approvals:` or sees the queue now. Otherwise the ag
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -118,6 +118,7 @@ class Approver(msgspec.Struct, frozen=True):
             event=event.hook_event_name,
             tool=tool,
             call=_cut(redact(f"{tool}: {about}")),
+            content=_content(tool, given, redact),
             reason=_cut(redact(verdict.reason)),
             hooks=asking,
             asked=now,
@@ -126,8 +127,23 @@ class Approver(msgspec.Struct, frozen=True):
         )
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ... ({len(text) - _LONGEST} more characters)"
+def _content(tool: str, given: object, redact: Callable[[str], str]) -> str:
+    """What a file tool would write. Each part gets an equal share, so that a long one hides no other."""
+    if tool not in tools.FILE_TOOLS or not isinstance(given, Mapping) or not tools.subject_of(tool, given):
+        return ""
+    parts = tools.changes(tool, given)
+    share = _LONGEST // max(1, len(parts))
+    return _cut("\n".join(_cut(_part(sign, redact(text)), share) for sign, text in parts), 2 * _LONGEST)
+
+
+def _part(sign: str, text: str) -> str:
+    if sign in ("+", "-"):
+        return "\n".join(f"{sign} {line}" for line in text.split("\n"))
+    return f"{sign}: {text}" if sign else text
+
+
+def _cut(text: str, longest: int = _LONGEST) -> str:
+    return text if len(text) <= longest else f"{text[:longest]} ... ({len(text) - longest} more characters)"
 
 
 def _answer(asked: QueuedQuestion, seconds: float, *, allowed: bool) -> Answer:

@@ -45,6 +45,7 @@ class QueuedQuestion(msgspec.Struct, frozen=True):
     asked: float
     until: float  # when silence denies
     content: str = ""  # what a file tool would write
+    hint: str = ""  # how such questions wait longer, if something ends this wait early
     answer: Literal["", "allow", "deny"] = ""
     by: str = ""
     via: str = ""  # `terminal`, `page`, or the channel whose link was used

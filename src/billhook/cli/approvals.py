@@ -135,3 +135,5 @@ def lines_of(one: QueuedQuestion) -> Iterator[str]:
         yield f"        ... ({counted(len(content) - _MOST_LINES, 'more line')}; the page shows them)"
     yield f"        {visible(one.reason)}" if one.reason else f"        asked by {', '.join(map(visible, one.hooks))}"
     yield f"        {one.agent} in {visible(shown_path(one.project))}; {words.get(one.state, one.state)}{visible(who)}"
+    if one.hint and one.state == "waiting":
+        yield f"        hint: {one.hint}"

@@ -29,10 +29,16 @@ from billhook.core.functions import in_thread
 NAME: Final = "approvals"  # of its outcome in a verdict
 _UNATTENDED: Final = ("bypassPermissions", "dontAsk")  # permission modes in which an agent shows no question
 _MARGIN: Final = 0.2  # seconds before the agent's deadline at which silence denies
+_MOST_OF_IT: Final = 0.9  # of the configured time: a shorter wait has a hint
 _LONGEST: Final = 4000  # characters of a call, and of a reason
 _WATCHED: Final = ApprovalSettings(channels=())  # without `approvals:`, while a person watches the queue
 _UNWATCHED: Final = ApprovalSettings(channels=(), seconds=0.0)
-_WHILE_OPEN: Final = "it waits for the user's answer while `billhook ui` or `billhook approvals --watch` is open"
+_WHILE_OPEN: Final = (
+    "no person could answer; such calls wait while `billhook ui` or `billhook approvals --watch` is open, or with "
+    "`approvals:` in the user's hooks.yaml"
+)
+_UNSET: Final = "to wait longer, set `approvals:` in your hooks.yaml and run `billhook install`"
+_SHORT: Final = "the agent's settings end the wait early; `billhook doctor` shows the fix"
 _PLACES: Final = {"terminal": "in a terminal", "page": "on the page"}
 
 
@@ -55,7 +61,9 @@ class Approver(msgspec.Struct, frozen=True):
             return replace(verdict, reason=f"{verdict.reason} ({_WHILE_OPEN})".lstrip())
         began = time.monotonic()
         seconds = max(0.0, min(settings.seconds, ends - began - _MARGIN))
-        question = self._question(verdict, asking, seconds)
+        is_early = seconds < settings.seconds * _MOST_OF_IT
+        hint = (_UNSET if self.settings is None else _SHORT) if is_early else ""
+        question = replace(self._question(verdict, asking, seconds), hint=hint)
         try:
             asked, problems = await self._asked(question, settings, seconds)
             allowed = asked.answer == "allow" and await in_thread(lambda: Questions(self.root).use(asked.id))
@@ -160,7 +168,8 @@ def _answer(asked: QueuedQuestion, seconds: float, *, allowed: bool) -> Answer:
         reason = f"this needs an approval of its own: {who} allowed an equal call, once{about}"
         return Answer(decision=Decision.DENY, reason=reason, data=data)
     shows = f"the user can run `billhook approvals allow {asked.code}`, and this call may then be repeated"
-    return Answer(decision=Decision.DENY, reason=f"no answer within {seconds:.0f} s{about} ({shows})", data=data)
+    notes = "; ".join(filter(None, (shows, asked.hint)))
+    return Answer(decision=Decision.DENY, reason=f"no answer within {seconds:.0f} s{about} ({notes})", data=data)
 
 
 def _with(verdict: Verdict, answer: Answer, began: float, problems: Sequence[str]) -> Verdict:

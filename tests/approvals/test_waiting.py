@@ -506,7 +506,9 @@ def test_reading_the_key_of_links_needs_the_user(home: Home) -> None:
 
 # -- what a file tool would write
 
-WRITES = "approvals: {time: 20s, channels: []}\nhooks: {files: {events: PreToolUse, match: Write|Edit, ask: change it?}}"
+WRITES = (
+    "approvals: {time: 20s, channels: []}\nhooks: {files: {events: PreToolUse, match: Write|Edit, ask: change it?}}"
+)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from billhook.store.log import Record, RecordFilter
 from billhook.store.log.eventlog import CURRENT, make_line
 from billhook.store.log.reader import LogReader
 from billhook.testing import replay
-from billhook.testing.replay import Judges
+from billhook.testing.judge import Judges
 from guarding import LINES
 from harness import Bar, Case, Goal, Trial
 from log_reading import timed

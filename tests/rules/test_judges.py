@@ -16,7 +16,8 @@ from billhook.core.events import parse
 from billhook.core.functions import on
 from billhook.store.log import Record
 from billhook.testing import replay
-from billhook.testing.replay import Judges, ReplayResult
+from billhook.testing.judge import Judges
+from billhook.testing.replay import ReplayResult
 from config.logged import content, said, write
 from config.project import Project
 

@@ -352,6 +352,8 @@ def _forbidden(operands: list[str], rest: tuple[str, ...]) -> str:
             if "--watch" in rest and "--json" not in rest:
                 return "approvals --watch"
         of_fleet = set(_OF_THE_FLEET) & {*operands[place + 1 : place + 3]}
+        if verb == "fleet" and "approvals" in operands and {"allow", "deny"} & {*operands} and not _HELP & set(rest):
+            return "fleet approvals allow"
         if verb == "fleet" and of_fleet and not _HELP & set(rest):
             return f"fleet {min(of_fleet)}"
         if verb == "daemon" and "stop" in operands[place + 1 : place + 3]:

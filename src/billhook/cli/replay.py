@@ -20,7 +20,7 @@ from billhook.store.files import StoreError
 from billhook.store.log import Record, RecordFilter
 from billhook.store.log.reader import LogReader
 from billhook.testing import replay
-from billhook.testing.replay import Judges
+from billhook.testing.judge import Judges
 
 FAIL_ON: Final = ("denied", "changed", "never")
 _ALL: Final = "all"

@@ -112,7 +112,7 @@ def _as_error(one: Finding) -> CaseResult:
 
 
 def _mutate(suite: Suite, results: Sequence[CaseResult], as_json: bool) -> int:
-    from billhook.testing.coverage import lines, survivors
+    from billhook.testing.mutants import lines, survivors
 
     if any(one.status == "failed" for one in results):
         raise UsageError("--mutate needs tests that pass", hint="fix the failing tests first")

@@ -127,10 +127,10 @@ def protected(
     others = [one for one in every if one.file not in loaded and one not in below]
     settings = [path for path in files if path.startswith(home + os.sep) and os.path.basename(path) in _SETTINGS]
     look = FileSnapshot()
-    files += [path for entry in entries if entry.consent.standing != "new" for path in _named(entry, look)]
+    files += [path for entry in entries if entry.consent.state != "new" for path in _named(entry, look)]
     own_folders = {folder for path in sources.user_files() if (folder := os.path.dirname(path)).endswith("/billhook")}
     for entry in entries:
-        if entry.consent.standing in ("approved", "changed"):
+        if entry.consent.state in ("approved", "changed"):
             approved += [entry.declared.file, *_named(entry, look)]
     installed = installation()
     return ProtectedPaths(

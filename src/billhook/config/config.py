@@ -331,7 +331,7 @@ def _of_entry(entry: Entry, hooks: tuple[Hook, ...]) -> HookRow:
         name=entry.shown,
         what=declared.does,
         kind=kind_of(declared.action),
-        trust=_TRUST[entry.consent.standing],
+        trust=_TRUST[entry.consent.state],
         state=entry.state,
         why=entry.why,
         effect=_effect(hooks),

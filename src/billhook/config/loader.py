@@ -362,7 +362,7 @@ class _Loading:
     def _entries(self, declared: list[HookDeclaration], off: list[str], builtins: frozenset[str]) -> list[Entry]:
         consents = trust.consents(declared, self.approvals, self.trust)
         all_of_them = zip(declared, consents, off, strict=True)
-        entries = [self._entry(*each) for each in all_of_them if not each[0].ours or each[1].standing == "changed"]
+        entries = [self._entry(*each) for each in all_of_them if not each[0].ours or each[1].state == "changed"]
         settled, cycles = layers.settle_order(_once(entries), builtins=builtins)
         self.problems += cycles
         return settled
@@ -470,7 +470,7 @@ def _unusable(declared: HookDeclaration, consent: "Consent", state: "State", why
 
 def _pending(declared: HookDeclaration, consent: "Consent") -> Entry:
     hook: Hook | None = None  # a hook that is broken and not approved has nothing to show
-    before, state, why = consent.before, consent.standing, "not approved; `billhook trust` shows it"
+    before, state, why = consent.before, consent.state, "not approved; `billhook trust` shows it"
     if before is not None:
         why = f"{trust.what_changed(declared, consent)} changed since it was approved; `billhook trust` shows how"
     if before is not None and before.gate:

@@ -406,7 +406,7 @@ ApprovalState = Literal["own", "approved", "new", "changed"]
 class Consent(msgspec.Struct, frozen=True, dict=True):
     """Whether one declared hook is approved."""
 
-    standing: ApprovalState
+    state: ApprovalState
     """`own`: from a file of the user; `new`: never approved; `changed`: approved once, and changed since."""
     loaded: Fingerprint | None = None
     """The hook and its files when it was loaded; None if no hook with that definition was ever approved."""
@@ -416,7 +416,7 @@ class Consent(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def given(self) -> bool:
-        return self.standing in ("own", "approved")
+        return self.state in ("own", "approved")
 
     @functools.cached_property
     def fingerprint(self) -> Fingerprint | None:
@@ -461,14 +461,14 @@ def _find_changed(
 ) -> None:
     by_file: dict[str, list[int]] = defaultdict(list)
     for i, consent in enumerate(found):
-        if consent.standing == "new":
+        if consent.state == "new":
             by_file[entries[i].file].append(i)
     for file, places in by_file.items():
         known = [one for one in approvals[file] if one.of_hook]
         approved = [
             one.loaded.hash
             for one, entry in zip(found, entries, strict=True)
-            if entry.file == file and one.standing == "approved" and one.loaded is not None
+            if entry.file == file and one.state == "approved" and one.loaded is not None
         ]
         in_force = _related(approved, known)
         gone = [one for one in known if one.hash not in in_force]
@@ -476,7 +476,7 @@ def _find_changed(
             before = _predecessor(entries[i], gone)
             if before is not None:
                 gone.remove(before)
-                found[i] = msgspec.structs.replace(found[i], standing="changed", before=before)
+                found[i] = msgspec.structs.replace(found[i], state="changed", before=before)
 
 
 def _related(current: Iterable[str], known: Sequence[Approval]) -> set[str]:

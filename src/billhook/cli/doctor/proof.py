@@ -29,7 +29,7 @@ from billhook.store.files import log_folder
 from billhook.store.log import Record, RecordFilter
 from billhook.store.log.reader import LogReader
 from billhook.testing import replay
-from billhook.testing.replay import Judges
+from billhook.testing.judge import Judges
 
 
 # `billhook doctor --canary`: start an agent with its own settings and no model. The addresses of the model and of all

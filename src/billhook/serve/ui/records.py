@@ -39,11 +39,10 @@ class PageFilter(msgspec.Struct, frozen=True):
     after: int = 0
     limit: Annotated[int, msgspec.Meta(ge=1, le=500)] = 100
 
-    @property
-    def wanted(self) -> RecordFilter:
+    def of_records(self, project: str) -> RecordFilter:
         chosen = {"sessions": self.session, "events": self.event, "tools": self.tool, "decisions": self.decision}
         sets: dict[str, Any] = {name: frozenset((value,)) for name, value in chosen.items() if value}
-        return RecordFilter(project=self.project, hook=self.hook or None, text=self.text or None, **sets)
+        return RecordFilter(project=project, hook=self.hook or None, text=self.text or None, **sets)
 
 
 def projects(logs: MachineLogs) -> list[str]:
@@ -56,13 +55,13 @@ def listed(logs: MachineLogs, query: Mapping[str, str]) -> dict[str, Any]:
     """A page of events, newest first. It may be short, or empty, although there are older ones: then `before` is the
     place at which the next page begins, because one page reads only some of a log. Raises UsageError."""
     try:
-        wanted = msgspec.convert(dict(query), PageFilter, strict=False)
+        given = msgspec.convert(dict(query), PageFilter, strict=False)
     except msgspec.ValidationError as error:
         raise UsageError(f"invalid filter: {error}") from None
-    log, project = logs.find(wanted.project)
-    keep, matching = _has_failed if wanted.failed else None, msgspec.structs.replace(wanted.wanted, project=project)
-    found = page(log, matching, before=wanted.before, after=wanted.after, limit=wanted.limit, keep=keep)
-    rows = [row(log.whole(one.record), wanted.project) for one in found.entries]
+    log, project = logs.find(given.project)
+    keep = _has_failed if given.failed else None
+    found = page(log, given.of_records(project), before=given.before, after=given.after, limit=given.limit, keep=keep)
+    rows = [row(log.whole(one.record), given.project) for one in found.entries]
     return {"rows": rows, "before": found.before, "read": found.read}
 
 

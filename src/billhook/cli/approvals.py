@@ -137,7 +137,10 @@ def _ask(one: QueuedQuestion) -> bool:
 
 def lines_of(one: QueuedQuestion) -> Iterator[str]:
     left = max(0, one.until - time.time())
-    words = {"waiting": f"denied in {left:.0f} s", "late": "denied without an answer; an allow is for the next equal call"}
+    words = {
+        "waiting": f"denied in {left:.0f} s",
+        "late": "denied without an answer; an allow is for the next equal call",
+    }
     who = f" by {one.by or 'someone'} ({one.via})" if one.answer else ""
     yield f"{one.code}  {visible(one.call)}"
     yield f"        {visible(one.reason)}" if one.reason else f"        asked by {', '.join(map(visible, one.hooks))}"

@@ -18,7 +18,7 @@ from billhook.fleet import server
 from billhook.fleet.questions import ApproverDesk, FleetQuestion
 
 T = TypeVar("T")
-_AS = option("--as", "member", "NAME", "Whose credentials: an approver's.  [default: admin]", default="admin")
+_AS = option("--as", "member", "NAME", "The approver whose credentials to use.  [default: admin]", default="admin")
 
 
 @click.group(

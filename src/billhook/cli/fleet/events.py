@@ -44,7 +44,7 @@ Examples:
 Exit code: 0 success, also if nothing matches; 2 usage, or a stream
 that can't be read.""")
 @option("--host", "-H", "hosts", "HOST,..", "Only these hosts.", multiple=True)
-@option("--session", "-s", "sessions", "S,..", "Only these sessions: names, ids, or the first characters of ids.", multiple=True)
+@option("--session", "-s", "sessions", "S,..", "Only these sessions, by name or (start of) id.", multiple=True)
 @option("--text", "TEXT", "Only events that contain this; case matters.")
 @query.filter_options
 @query.slice_options("100 in the table")

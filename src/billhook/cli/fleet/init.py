@@ -28,7 +28,7 @@ Exit code: 0 done, 2 usage or failure.""")
 @fleet_option
 @option("--host", "hosts", "NAME", "Create credentials for a host. May be repeated.", multiple=True)
 @option("--reader", "readers", "NAME", "Create credentials that read everything. May be repeated.", multiple=True)
-@option("--approver", "approvers", "NAME", "Create credentials that read everything and answer questions. May be repeated.", multiple=True)
+@option("--approver", "approvers", "NAME", "The same, but may also answer questions.", multiple=True)
 @option("--tag", "tags", "TAG", "A tag of these hosts, for rollouts. May be repeated.", multiple=True)
 @option("--revoke", "revoked", "NAME", "Remove a host or another member. May be repeated.", multiple=True)
 @option("--url", "URL", "Create the streams on the servers at this address.", default="")

@@ -58,7 +58,7 @@ def limits_of_builtins(config: Config, host: Agent) -> Iterator[str]:
     """What an agent can't do for the guard and for limits, as sentences."""
     event, asks = host.spellings.get("PreToolUse", "PreToolUse"), able(host, "PreToolUse").ask
     if guard_settings(config.builtins["guard"], config.sources).judges and not asks:
-        yield f"on {event} the guard's ask becomes deny; the reason names the rule that allows the call"
+        yield f"on {event} the guard's ask becomes deny; the reason contains a rule that would allow the call"
     limits = filled_options("rate-limit", config.builtins["rate-limit"].options)["limits"]
     if not asks and any(one.get("then") == "ask" for one in limits):
         yield f"on {event} the ask of rate-limit becomes deny"
@@ -128,7 +128,7 @@ def _data(host: Agent, limit: HostLimit) -> dict[str, object]:
 
 # `billhook check`:
 _UNREAD = ("BH101", "BH102", "BH103")  # a file could not be opened or read at all, so its content is unknown
-_EXPLAIN_HELP = "Explain a code of a finding, as in --explain BH301. Without CODE, list all codes."
+_EXPLAIN_HELP = "Explain the code of a finding, such as BH301. Without CODE, list all codes."
 
 
 def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

@@ -50,8 +50,8 @@ def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json:
     """Show all hooks in the order in which they run, and those that do not run, with the reason.
 
     With --host, show what applies in that agent. An agent runs the hooks of its settings file itself, and does not have
-    every event. `billhook check --host NAME` shows what it does not support. For an agent that runs no hooks but has
-    rules of its own (zed), print the rules as its settings; those that it can't have are on stderr.
+    every event. `billhook check --host NAME` shows what it does not support. Zed runs no hooks but has its own rules:
+    `--host zed` prints your rules as settings for Zed, and on stderr those that Zed can't express.
     """
     config = loaded(configs)
     agent = None

@@ -212,10 +212,10 @@ Exit code: 0 done, or installed already; 1 no agent was found, or you
 declined; 2 refused, or a file can't be changed.""")
 @click.argument("agents", nargs=-1, metavar="AGENT ...", shell_complete=complete_among([*AGENTS, ALL]))
 @scope_options
-@option("--events", "NAME,...", "Only these events.  [default: what hooks need]", multiple=True)
+@option("--events", "NAME,...", "Only these events.  [default: those that hooks need]", multiple=True)
 @flag("--dry-run", "dry", "Show the changes without making them.")
 @flag("--adopt", "Move the hooks in that file to billhook; uninstall restores them.")
-@flag("--http", "Let the agent call the daemon over HTTP, if it can.")
+@flag("--http", "Let the agent call the daemon over HTTP, if it supports that.")
 @choice(("deny", "allow"), "--if-missing", "What happens on a machine without billhook.")
 @option("--program", "PATH", "Path of the billhook-hook program to write into your settings.", default="")
 @flag("--yes", "With `all`: don't ask.")
@@ -233,13 +233,13 @@ def verb(
     """Add billhook to an agent's settings.
 
     Shows the diff (one entry if the file is new), keeps a backup of the file, and can be repeated. Comments, order and
-    layout stay. `billhook uninstall` restores the file byte for byte.
+    layout are kept. `billhook uninstall` restores the file byte for byte.
 
     --user writes the absolute path of billhook-hook into your own settings. --project writes settings that are
     committed and shared; on a machine without billhook, they deny calls and show how to install it.
 
     `all` finds the agents on this machine, shows all changes, and asks once in a terminal. If one file can't be
-    changed, none is.
+    changed, nothing is written.
     """
     hosts, all_agents = named(agents)
     if not dry:

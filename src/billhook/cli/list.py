@@ -57,11 +57,11 @@ def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json:
     agent = None
     if host is not None:
         from billhook.agents.without_hooks import WITHOUT_HOOKS
-        from billhook.cli.check import host_named
+        from billhook.cli.install import agent_named
 
         if (hookless := WITHOUT_HOOKS.get(host)) is not None and hookless.tools:
             return _exported(config, hookless, as_json)
-        agent = host_named(host)
+        agent = agent_named(host)
         config = loader.load_for_cwd(".", configs, host=agent.name)
     wanted = checked_event(event, config) if event is not None else ""
     found = [row for row in rows(config) if not wanted or row.handles(wanted)]
@@ -96,6 +96,7 @@ def _exported(config: Config, agent: "HooklessAgent", as_json: bool) -> int:
     screen.say(agent.settings(found.patterns), whole=True)
     for one in found.left:
         screen.note(f"not for {agent.title}: {screen.with_shown_paths(one)}")
+    _hints(config)
     return 0
 
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -139,6 +139,16 @@ def test_calls_of_an_outage_are_counted_afterwards(fleet: Fleet, tmp_path: Path)
 
     assert found == ["none"] * 6 + ["deny"] * 2
     assert told is not None and told.total == 13
+
+
+def test_limits_of_an_hour_and_a_day(fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They count on all machines, too."""
+    monkeypatch.setattr(shared_limits, "DEADLINE", 20.0)
+    periods: list[Literal["hour", "day"]] = ["hour", "day"]
+    with hosts(fleet, tmp_path, 2) as roots:
+        for per in periods:
+            limit = RateLimit(rule="Bash(curl *)", at_most=3, per=per, scope="fleet")
+            assert [decide(root, limit) for root in [*roots, *roots]] == ["none"] * 3 + ["deny"]
 
 
 def test_clock_that_is_wrong(fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,10 @@
 """Limits that many machines share: exactly so many calls, the answer in time, and what happens without the server."""
 
 import asyncio
+import json
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -19,8 +22,19 @@ from billhook.builtins import shared_limits
 from billhook.builtins.rate_limit import RateLimit, rate_limit
 from billhook.fleet import limits
 from billhook.store.state import FileState
+from daemon.running import Home
 from fleet.conftest import Fleet
 from fleet.hosts import eventually, linked
+
+
+_CLIENT = Path(sys.executable).parent / "billhook-hook"
+_PATIENT = (
+    sys.executable,
+    "-c",
+    "import sys\nfrom billhook.builtins import shared_limits\nfrom billhook.cli.main import main\n"
+    "shared_limits.DEADLINE = 20.0  # this machine may be busy: the number matters here\nsys.exit(main())",
+)
+"""`billhook`, whose verdicts wait longer for the fleet."""
 
 
 def decide(root: Path, limit: RateLimit, session: str = "s") -> str:
@@ -76,6 +90,37 @@ def test_exactly_as_many_as_allowed(
         found = Counter(one.result() for one in work)
 
     assert found == {"none": at_most, "deny": links * calls - at_most}
+
+
+@pytest.mark.slow
+def test_twenty_daemons_admit_exactly_as_many_as_allowed(fleet: Fleet, tmp_path: Path) -> None:
+    """Twenty machines, each with a daemon and a link of its own, and calls as agents make them."""
+    rule = "{rule: Bash(curl *), at_most: 100, per: hour, scope: fleet, offline: deny}"
+    homes = []
+    with ExitStack() as stack, ThreadPoolExecutor(4) as pool:
+        for number in range(20):
+            (tmp_path / str(number)).mkdir()
+            home = Home(tmp_path / str(number))
+            stack.callback(home.close)
+            home.own(f"builtins: {{rate-limit: {{options: {{limits: [{rule}]}}}}}}\n")
+            fleet.host(home.root)
+            homes.append(home)
+        for home in homes:
+            home.start(program=_PATIENT)
+        for home in homes:
+            eventually(partial(shared_limits._ask, home.root, f"warm {home.root}", 60.0, 1), 60)
+
+        def called(home: Home) -> bool:
+            """Whether a call of this machine is allowed, as an agent learns it."""
+            event = home.event(tool_input={"command": "curl example.com"})
+            call = json.dumps(event).encode()
+            done = subprocess.run([_CLIENT], input=call, env=home.env(), cwd=home.project, capture_output=True)
+            assert done.returncode == 0, done.stderr
+            return b'"permissionDecision":"deny"' not in done.stdout
+
+        found = Counter(pool.map(called, homes * 8))
+
+    assert found == {True: 100, False: 60}
 
 
 def test_deadline(tmp_path: Path) -> None:

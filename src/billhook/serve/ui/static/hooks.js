@@ -1,5 +1,4 @@
 // Hooks: every hook with its status, speed and failures, and the findings of `billhook check`.
-
 import { command } from "./api.js";
 import { address, ago, base, Empty, Failure, Findings, ms, number, ProjectView, Table } from "./parts.js";
 import { html } from "./preact.js";
@@ -28,7 +27,7 @@ function draw({ project, results }) {
 const finding = (one) => ({ badge: one.code || one.level, tone: one.level === "error" ? "deny" : "ask",
   text: one.message, more: [one.place, one.hint && `hint: ${one.hint}`] });
 
-const recorded = (name) => ({ name, fired: "–", events: ["–"], state: "–", trust: "–", source: "–" }); // on another machine
+const recorded = (name) => ({ name, ran: "–", events: ["–"], state: "–", trust: "–", source: "–" });
 const bad = (count) => html`<span class=${count && "bad"}>${number(count)}</span>`;
 
 function row(one, stats = {}) {
@@ -36,7 +35,7 @@ function row(one, stats = {}) {
     ${one.why && one.state !== "runs" && html`<small>${one.why}</small>`}</span>`;
   const name = html`<div class="name"><a data-row href=${address("timeline", { hook: one.name })}>${one.name}</a>
     <small>${one.what}</small></div>`;
-  const fired = one.last_fired ? html`<time title=${one.last_fired}>${ago(one.last_fired)}</time>` : one.fired || "never";
+  const fired = one.last_fired ? html`<time title=${one.last_fired}>${ago(one.last_fired)}</time>` : one.ran || "never";
   const place = one.file ? `${one.file.split("/").slice(-2).join("/")}:${one.line ?? ""}` : one.source;
   const events = one.events.length > 3 ? `${one.events.length} events` : one.events.join(", ") || "every event";
   return [name, events, state, one.trust, fired, number(stats.runs), ms(stats.p50), ms(stats.p95), bad(stats.failures),

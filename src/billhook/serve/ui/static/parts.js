@@ -28,7 +28,7 @@ export const number = (value) => (value ? value.toLocaleString("en") : "–");
 export const plural = (count, thing) => `${count.toLocaleString("en")} ${thing}${count === 1 ? "" : "s"}`;
 /** The text of an event, with paths below the project as people write them. */
 export const inside = (row) => row.text.replaceAll(row.project && `${row.project.replace(/^[^/]+/, "")}/`, "");
-export const base = (project) => project.replace(/\/(?:.*\/)?(?=[^/])/, ""); // of `web-1:/srv/shop` in a fleet: `web-1:shop`
+export const base = (project) => project.replace(/\/(?:.*\/)?(?=[^/])/, ""); // in a fleet `web-1:shop`
 
 export const Badge = ({ of, tone = of }) =>
   html`<span class="badge ${tone}">${of && of !== "none" ? of.replaceAll("_", " ") : "–"}</span>`;

@@ -109,7 +109,7 @@ hint: did you mean `claude`?
 
 error: unknown --dialect `xyz`
 
-hint: one of claude, spec, claw, claw-text, lesson, codex, gemini, qwen, copilot, cursor, opencode, hermes, antigravity, devin, droid, goose, kiro, pi, windsurf, cline, crush, universal
+hint: one of claude, spec, claw, claw-text, lesson, codex, gemini, qwen, copilot, cursor, opencode, hermes, antigravity, devin, droid, goose, kiro, pi, windsurf, cline, crush, openclaw, amp, universal
 
 error: --timeout `soon` is not a positive number of seconds
 

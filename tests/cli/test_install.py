@@ -446,6 +446,8 @@ hint: nothing was written: fix that, or name the agents to install
                 "Windsurf: not installed in ~/.codeium/windsurf/hooks.json; nothing was changed",
                 "Cline: not installed in ~/Documents/Cline/Hooks/PreToolUse; nothing was changed",
                 "Crush: not installed in ~/.config/crush/crush.json; nothing was changed",
+                "OpenClaw: not installed in ~/.openclaw/plugins/billhook.js; nothing was changed",
+                "Amp: not installed in ~/.config/amp/plugins/billhook.ts; nothing was changed",
             ],
         )
     )
@@ -482,7 +484,7 @@ def test_all_without_agents(me: Person) -> None:
     assert ended.screen == snapshot("""\
 skipped, not found here: Claude Code, Codex, Gemini CLI, Qwen Code, Copilot,
 Cursor, OpenCode, Hermes, Antigravity, Devin, Factory Droid, Goose, Kiro, pi,
-Windsurf, Cline, Crush
+Windsurf, Cline, Crush, OpenClaw, Amp
 -- stderr
 
 hint: install one by its name: `billhook install claude`

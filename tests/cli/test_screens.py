@@ -114,8 +114,8 @@ Options:
                                spec, claw, claw-text, lesson, codex, gemini,
                                qwen, copilot, cursor, opencode, hermes,
                                antigravity, devin, droid, goose, kiro, pi,
-                               windsurf, cline, crush, universal.  [default:
-                               claude]
+                               windsurf, cline, crush, openclaw, amp,
+                               universal.  [default: claude]
   --match M                    Run --run hooks only for tools (or sources,
                                triggers ...) that match.
   --timeout S                  The timeout of each --run hook, in seconds.

@@ -405,7 +405,7 @@ CASES = [
     ),
     Case(
         name="timer",
-        script="import threading; threading.Timer(0.01, print, ['late']).start(); print('soon')",
+        script="import threading; threading.Timer(0.5, print, ['late']).start(); print('soon')",
     ),
     Case(name="multiprocessing-fork", script=MULTIPROCESSING, arguments=("fork",)),
     Case(name="multiprocessing-spawn", script=MULTIPROCESSING, arguments=("spawn",)),

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from billhook.agents import AGENTS
-from billhook.agents.base import with_shell, without_shell
+from billhook.agents.base import can, with_shell, without_shell
 from billhook.agents.plugin import Plugin
 from billhook.config.edit_json import measured
 from billhook.core.errors import BillhookError, UsageError
@@ -107,6 +107,22 @@ const output = { args: { command: "ls", description: "d" } }
 await hooks["tool.execute.before"]({ tool: "bash", sessionID: "s", callID: "c" }, output)
 console.log(JSON.stringify(output.args))
 """,
+    "openclaw": """\
+const handlers = {}
+plugin.default.register({ on: (name, handler) => (handlers[name] = handler) })
+const given = { toolName: "exec", toolCallId: "c", params: { command: "ls", description: "d" } }
+const answer = await handlers.before_tool_call(given, { sessionId: "s" })
+if (answer?.block) throw new Error(answer.blockReason)
+console.log(JSON.stringify(answer?.params ?? given.params))
+""",
+    "amp": """\
+const handlers = {}
+plugin.default({ on: (name, handler) => (handlers[name] = handler) })
+const input = { command: "ls", description: "d" }
+const answer = await handlers["tool.call"]({ tool: "shell_command", input, thread: { id: "s" } }, {})
+if (answer.action !== "allow") throw new Error(answer.message)
+console.log(JSON.stringify(input))
+""",
     "pi": """\
 const handlers = {}
 plugin.default({ on: (name, handler) => (handlers[name] = handler) })
@@ -151,6 +167,8 @@ def plugin_with(agent: str, folder: Path, command: str) -> Path:
 def test_a_plugin_runs_the_entry_and_fails_closed(
     tmp_path: Path, agent: str, command: str, args: str, error: str
 ) -> None:
+    if "updatedInput" in command and not can(agent, "PreToolUse").rewrite_input:
+        return  # billhook denies then
     drive = tmp_path / "drive.mjs"
     drive.write_text(f"const plugin = await import(process.argv[2])\n{DRIVES[agent]}")
     words = ["node", str(drive), str(plugin_with(agent, tmp_path, command))]

@@ -12,11 +12,12 @@ from billhook.approvals.queue import WINDOW, AnsweredError, Questions, QueuedQue
 from billhook.approvals.watching import watcher
 from billhook.cli.options import at_terminal, flag, option, refuse_programs
 from billhook.cli.screen import note, report, say, say_json, shown_path
-from billhook.core.text import visible
+from billhook.core.text import counted, visible
 from billhook.store.files import state_root
 
 _WHY = "only a person can answer"
 _INTERVAL = 0.1
+_MOST_LINES = 60  # of what a call would write
 _EPILOG = """\b
 Examples:
   billhook approvals                  what waits for an answer
@@ -128,5 +129,11 @@ def lines_of(one: QueuedQuestion) -> Iterator[str]:
     words = {"waiting": f"denied in {left:.0f} s", "late": "denied by silence; an allow is for the next equal call"}
     who = f" by {one.by or 'someone'} ({one.via})" if one.answer else ""
     yield f"{one.code}  {visible(one.call)}"
+    content = visible(one.content).split("\n") if one.content else []
+    yield from (f"        {line}" for line in content[:_MOST_LINES])
+    if len(content) > _MOST_LINES:
+        yield f"        ... ({counted(len(content) - _MOST_LINES, 'more line')}; the page shows them)"
     yield f"        {visible(one.reason)}" if one.reason else f"        asked by {', '.join(map(visible, one.hooks))}"
     yield f"        {one.agent} in {visible(shown_path(one.project))}; {words.get(one.state, one.state)}{visible(who)}"
+    if one.hint and one.state == "waiting":
+        yield f"        hint: {one.hint}"

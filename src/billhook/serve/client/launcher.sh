@@ -71,7 +71,7 @@ find_kind() {
     case $event in
     pretooluse | beforetool | beforeshellexecution | beforemcpexecution | beforereadfile | \
             beforetabfileread | tool.execute.before | pretoolcall | toolcall | preruncommand | \
-            prewritecode | prereadcode | premcptooluse) kind=tool ;;
+            prewritecode | prereadcode | premcptooluse | beforetoolcall | tool.call) kind=tool ;;
     userpromptsubmit | beforeagent | userpromptsubmitted | beforesubmitprompt | chat.message | \
             prellmcall | preinvocation | input | preuserprompt) kind=prompt ;;
     permissionrequest) kind=permission ;;
@@ -79,16 +79,16 @@ find_kind() {
     subagentstart) kind=subagent ;;
     posttooluse | aftertool | aftershellexecution | aftermcpexecution | afterfileedit | aftertabfileedit \
             | tool.execute.after | posttoolcall | toolresult | postruncommand | postwritecode | \
-            postreadcode | postmcptooluse | posttoolusefailure | permissiondenied | notification | \
-            messagedisplay | sessionstart | session.created | onsessionstart | sessionend | onsessionend \
-            | sessionshutdown | setup | stop | afteragent | agentstop | session.idle | preverify | \
-            agentbeforesettle | postcascaderesponse | stopfailure | subagentstop | teammateidle | \
-            postcompact | postcompaction | postmodelswitch | instructionsloaded | cwdchanged | \
-            filechanged | directoryadded | worktreeremove | aftermodel | beforetoolselection | \
-            todocreated | todocompleted | sessiondelete | erroroccurred | userprompttransformed | \
-            afteragentresponse | afteragentthought | workspaceopen | postinvocation | pretooluseresult | \
-            pretaskexec | posttaskexec | postfilecreate | postfilesave | postfiledelete | \
-            postsetupworktree) kind=unrefused ;;
+            postreadcode | postmcptooluse | aftertoolcall | tool.result | posttoolusefailure | \
+            permissiondenied | notification | messagedisplay | sessionstart | session.created | \
+            onsessionstart | session.start | sessionend | onsessionend | sessionshutdown | setup | stop \
+            | afteragent | agentstop | session.idle | preverify | agentbeforesettle | \
+            postcascaderesponse | stopfailure | subagentstop | teammateidle | postcompact | \
+            postcompaction | postmodelswitch | instructionsloaded | cwdchanged | filechanged | \
+            directoryadded | worktreeremove | aftermodel | beforetoolselection | todocreated | \
+            todocompleted | sessiondelete | erroroccurred | userprompttransformed | afteragentresponse | \
+            afteragentthought | workspaceopen | postinvocation | pretooluseresult | pretaskexec | \
+            posttaskexec | postfilecreate | postfilesave | postfiledelete | postsetupworktree) kind=unrefused ;;
     *) kind=other ;;
     esac
 }
@@ -145,6 +145,10 @@ answer() {
     cline:*) deny 0 "{\"cancel\":true,\"errorMessage\":\"$why\"}" ;;
     crush:compact) allow ;;
     crush:*) deny 2 ;;
+    openclaw:compact) allow ;;
+    openclaw:*) deny 2 ;;
+    amp:compact) allow ;;
+    amp:*) deny 2 ;;
     *:prompt) deny 0 "{\"decision\":\"block\",\"reason\":\"$why\",\"continue\":false,\"stopReason\":\"$why\"}" ;;
     *:permission) deny 0 "{\"hookSpecificOutput\":{\"hookEventName\":\"PermissionRequest\",\"decision\":{\"behavior\":\"deny\",\"message\":\"$why\"}}}" ;;
     *:*) deny 2 "{\"decision\":\"block\",\"reason\":\"$why\",\"permissionDecision\":\"deny\",\"permissionDecisionReason\":\"$why\",\"permission\":\"deny\",\"user_message\":\"$why\",\"agent_message\":\"$why\",\"hookSpecificOutput\":{\"hookEventName\":\"PreToolUse\",\"permissionDecision\":\"deny\",\"permissionDecisionReason\":\"$why\"}}" ;;

@@ -6,7 +6,8 @@ static const char *const kinds[] = {
     [TOOL] =
         " "
         "pretooluse beforetool beforeshellexecution beforemcpexecution beforereadfile beforetabfileread "
-        "tool.execute.before pretoolcall toolcall preruncommand prewritecode prereadcode premcptooluse ",
+        "tool.execute.before pretoolcall toolcall preruncommand prewritecode prereadcode premcptooluse "
+        "beforetoolcall tool.call ",
     [PROMPT] =
         " "
         "userpromptsubmit beforeagent userpromptsubmitted beforesubmitprompt chat.message prellmcall "
@@ -24,14 +25,14 @@ static const char *const kinds[] = {
         " "
         "posttooluse aftertool aftershellexecution aftermcpexecution afterfileedit aftertabfileedit "
         "tool.execute.after posttoolcall toolresult postruncommand postwritecode postreadcode postmcptooluse "
-        "posttoolusefailure permissiondenied notification messagedisplay sessionstart session.created "
-        "onsessionstart sessionend onsessionend sessionshutdown setup stop afteragent agentstop session.idle "
-        "preverify agentbeforesettle postcascaderesponse stopfailure subagentstop teammateidle postcompact "
-        "postcompaction postmodelswitch instructionsloaded cwdchanged filechanged directoryadded "
-        "worktreeremove aftermodel beforetoolselection todocreated todocompleted sessiondelete erroroccurred "
-        "userprompttransformed afteragentresponse afteragentthought workspaceopen postinvocation "
-        "pretooluseresult pretaskexec posttaskexec postfilecreate postfilesave postfiledelete "
-        "postsetupworktree ",
+        "aftertoolcall tool.result posttoolusefailure permissiondenied notification messagedisplay "
+        "sessionstart session.created onsessionstart session.start sessionend onsessionend sessionshutdown "
+        "setup stop afteragent agentstop session.idle preverify agentbeforesettle postcascaderesponse "
+        "stopfailure subagentstop teammateidle postcompact postcompaction postmodelswitch instructionsloaded "
+        "cwdchanged filechanged directoryadded worktreeremove aftermodel beforetoolselection todocreated "
+        "todocompleted sessiondelete erroroccurred userprompttransformed afteragentresponse afteragentthought "
+        "workspaceopen postinvocation pretooluseresult pretaskexec posttaskexec postfilecreate postfilesave "
+        "postfiledelete postsetupworktree ",
 };
 
 /* The first row that fits counts. The reason is on stderr as well; the code applies if the form could be printed. */
@@ -98,6 +99,10 @@ static const struct wording wordings[] = {
     {"cline", ANY, 0, "{'cancel':true,'errorMessage':'@'}\n"},
     {"crush", IS(COMPACT), 0, PASSES},
     {"crush", ANY, 2, ""},
+    {"openclaw", IS(COMPACT), 0, PASSES},
+    {"openclaw", ANY, 2, ""},
+    {"amp", IS(COMPACT), 0, PASSES},
+    {"amp", ANY, 2, ""},
     {NULL, IS(PROMPT), 0, "{'decision':'block','reason':'@','continue':false,'stopReason':'@'}\n"},
     {NULL, IS(PERMISSION), 0,
      "{'hookSpecificOutput':{'hookEventName':'PermissionRequest','decision':{'behavior':'deny','message':'"

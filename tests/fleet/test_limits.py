@@ -22,10 +22,9 @@ from billhook.builtins import shared_limits
 from billhook.builtins.rate_limit import RateLimit, rate_limit
 from billhook.fleet import limits
 from billhook.store.state import FileState
-from daemon.running import Home
+from daemon.running import Home, home_in
 from fleet.conftest import Fleet
 from fleet.hosts import eventually, linked
-
 
 _CLIENT = Path(sys.executable).parent / "billhook-hook"
 _PATIENT = (
@@ -114,7 +113,8 @@ def test_twenty_daemons_admit_exactly_as_many_as_allowed(fleet: Fleet, tmp_path:
             """Whether a call of this machine is allowed, as an agent learns it."""
             event = home.event(tool_input={"command": "curl example.com"})
             call = json.dumps(event).encode()
-            done = subprocess.run([_CLIENT], input=call, env=home.env(), cwd=home.project, capture_output=True)
+            how: dict[str, Any] = {"env": home.env(), "cwd": home.project, "capture_output": True}
+            done = subprocess.run([_CLIENT], input=call, check=False, **how)
             assert done.returncode == 0, done.stderr
             return b'"permissionDecision":"deny"' not in done.stdout
 
@@ -162,6 +162,16 @@ def test_other_verdicts_do_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         return was_waiting and (await call).decision.value == "none"
 
     assert asyncio.run(both())
+
+
+def test_in_a_daemon(tmp_path: Path) -> None:
+    """The daemon judges without a loop if no hook waits; this one does."""
+    with home_in(tmp_path) as home:
+        home.own("builtins: {rate-limit: {options: {limits: [{at_most: 2, per: hour, scope: fleet}]}}}\n")
+        home.start()
+        replies = [home.ask() for _ in range(3)]
+    assert [one.denied for one in replies] == [False, False, True]
+    assert b"this machine alone has used it up" in replies[2].stdout
 
 
 def test_without_a_link(tmp_path: Path) -> None:

@@ -122,10 +122,11 @@ def rate_limit(
     """The built-in gate that counts tool calls. Raises RuleError. Calls without a session count together in `project`,
     or in the folder that they name. `clock` is monotonic, and the same in every process."""
     counted = tuple((limit, condition(limit.rule) if limit.rule else None) for limit in limits)
+    limiter = FleetRateLimiter if any(limit.scope == "fleet" for limit in limits) else RateLimiter
     return Hook(
         name=NAME,
         title="limits how often tools are called",
-        run=RateLimiter(state, counted, project, clock, tokens),
+        run=limiter(state, counted, project, clock, tokens),
         events=("PreToolUse",),
         priority=15,
         on_failure="deny",
@@ -145,14 +146,11 @@ class RateLimiter(msgspec.Struct, frozen=True):
     shared: bool = True  # false: limits of the fleet count here alone, as in a replay
 
     def __call__(self, ctx: Context) -> Answer | Awaitable[Answer]:
-        struck = [limit for limit, rule in self.limits if rule is None or rule(ctx)]
-        if not struck:
-            return NOTHING
-        if not self.shared or all(limit.scope != "fleet" for limit in struck):
-            return self._judge(ctx, struck)
-        from billhook.core.functions import in_thread
+        struck = self._struck(ctx)
+        return self._judge(ctx, struck) if struck else NOTHING
 
-        return in_thread(lambda: self._judge(ctx, struck))  # it may wait for the fleet: other verdicts must not
+    def _struck(self, ctx: Context) -> list[RateLimit]:
+        return [limit for limit, rule in self.limits if rule is None or rule(ctx)]
 
     def _judge(self, ctx: Context, struck: list[RateLimit]) -> Answer:
         counted = ctx.state.setdefault(NAME, set())  # a gate runs again when a later hook rewrites the input
@@ -223,6 +221,18 @@ class RateLimiter(msgspec.Struct, frozen=True):
         except (OSError, msgspec.ValidationError) as error:
             raise StoreError(f"the tokens of the transcript can't be read: {error}", place=transcript) from None
         return [(limit, limit.spent(tokens)) for limit in limits]
+
+
+class FleetRateLimiter(RateLimiter, frozen=True):
+    """The same, with a limit of the fleet. It may wait for the fleet, and other verdicts must not: so it is async."""
+
+    async def __call__(self, ctx: Context) -> Answer:
+        struck = self._struck(ctx)
+        if all(limit.scope != "fleet" for limit in struck):
+            return self._judge(ctx, struck) if struck else NOTHING
+        from billhook.core.functions import in_thread
+
+        return await in_thread(lambda: self._judge(ctx, struck))
 
 
 class LimitUsage(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -94,7 +94,7 @@ def test_exactly_as_many_as_allowed(
 @pytest.mark.slow
 def test_twenty_daemons_admit_exactly_as_many_as_allowed(fleet: Fleet, tmp_path: Path) -> None:
     """Twenty machines, each with a daemon and a link of its own, and calls as agents make them."""
-    rule = "{rule: Bash(curl *), at_most: 100, per: hour, scope: fleet, offline: deny}"
+    rule = "{rule: Bash(curl example.*), at_most: 100, per: hour, scope: fleet, offline: deny}"
     homes = []
     with ExitStack() as stack, ThreadPoolExecutor(4) as pool:
         for number in range(20):
@@ -109,18 +109,20 @@ def test_twenty_daemons_admit_exactly_as_many_as_allowed(fleet: Fleet, tmp_path:
         for home in homes:
             eventually(partial(shared_limits._ask, home.root, f"warm {home.root}", 60.0, 1), 60)
 
-        def called(home: Home) -> bool:
-            """Whether a call of this machine is allowed, as an agent learns it."""
+        def called(home: Home) -> str:
+            """What an agent learns about a call on this machine."""
             event = home.event(tool_input={"command": "curl example.com"})
             call = json.dumps(event).encode()
             how: dict[str, Any] = {"env": home.env(), "cwd": home.project, "capture_output": True}
             done = subprocess.run([_CLIENT], input=call, check=False, **how)
             assert done.returncode == 0, done.stderr
-            return b'"permissionDecision":"deny"' not in done.stdout
+            late = b"counter can't be reached" in done.stdout
+            return "late" if late else "deny" if b'"permissionDecision":"deny"' in done.stdout else "allow"
 
         found = Counter(pool.map(called, homes * 8))
 
-    assert found == {True: 100, False: 60}
+    # On a busy machine the link gives up after a second; such a call is denied, and may have been counted.
+    assert found["late"] < 20 and 100 - found["late"] <= found["allow"] <= 100
 
 
 def test_deadline(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ _MOST_LINES = 60  # of what a call would write
 _EPILOG = """\b
 Examples:
   billhook approvals                  what waits for an answer
-  billhook approvals --watch          show each new question, and ask for the answer
+  billhook approvals --watch          show each new question, and prompt for the answer
   billhook approvals allow K7QF2M
   billhook approvals deny K7QF2M --reason "use a branch"
 
@@ -29,8 +29,8 @@ Exit code: 0 done, 1 someone else answered first, 2 usage, or refused."""
 
 
 @click.group(epilog=_EPILOG, invoke_without_command=True)
-@flag("--watch", "Stay, and show new questions. In a terminal, ask for the answer.")
-@flag("--all", "every", "Also show the questions of the last day that are over.")
+@flag("--watch", "Keep running, and show each new question. In a terminal, prompt for the answer.")
+@flag("--all", "every", "Also show the finished questions of the last day.")
 @flag("--json", "as_json", "Print one line of JSON for each question.")
 @click.pass_context
 def verb(ctx: click.Context, watch: bool, every: bool, as_json: bool) -> int:
@@ -52,16 +52,28 @@ def verb(ctx: click.Context, watch: bool, every: bool, as_json: bool) -> int:
     return 0
 
 
-@verb.command()
-@click.argument("name", metavar="ID|CODE")
+@verb.command(
+    epilog="""\b
+Example:
+  billhook approvals allow K7QF2M    the code is in `billhook approvals`
+
+Exit code: 0 allowed, 1 someone else answered first, 2 usage, or refused."""
+)
+@click.argument("name", metavar="CODE|ID")
 @flag("--json", "as_json", "Print one line of JSON.")
 def allow(name: str, as_json: bool) -> int:
     """Allow the call of a question: exactly this call, once."""
     return _answer(name, True, as_json)
 
 
-@verb.command()
-@click.argument("name", metavar="ID|CODE")
+@verb.command(
+    epilog="""\b
+Example:
+  billhook approvals deny K7QF2M --reason "use a branch"
+
+Exit code: 0 denied, 1 someone else answered first, 2 usage, or refused."""
+)
+@click.argument("name", metavar="CODE|ID")
 @option("--reason", "why", "TEXT", "Why; the model reads it.", default="")
 @flag("--json", "as_json", "Print one line of JSON.")
 def deny(name: str, why: str, as_json: bool) -> int:
@@ -126,7 +138,10 @@ def _ask(one: QueuedQuestion) -> bool:
 
 def lines_of(one: QueuedQuestion) -> Iterator[str]:
     left = max(0, one.until - time.time())
-    words = {"waiting": f"denied in {left:.0f} s", "late": "denied by silence; an allow is for the next equal call"}
+    words = {
+        "waiting": f"denied in {left:.0f} s",
+        "late": "denied without an answer; an allow is for the next equal call",
+    }
     who = f" by {one.by or 'someone'} ({one.via})" if one.answer else ""
     yield f"{one.code}  {visible(one.call)}"
     content = visible(one.content).split("\n") if one.content else []

@@ -68,6 +68,18 @@ WRONG = {
     "a limit with a typo": ("rate-limit", "limits: [{at_mst: 1, per: turn}]", "BH202", "a limit has no `at_mst`"),
     "a limit that is a string": ("rate-limit", "limits: [Bash]", "BH203", "a limit must be a mapping, not a string"),
     "an invalid rule": ("rate-limit", "limits: [{rule: 'Bash(', at_most: 1, per: turn}]", "BH203", "`rule`"),
+    "an hour without a fleet": (
+        "rate-limit",
+        "limits: [{at_most: 1, per: hour}]",
+        "BH203",
+        "`per: hour` is for limits of the fleet",
+    ),
+    "a turn of the fleet": (
+        "rate-limit",
+        "limits: [{at_most: 1, per: turn, scope: fleet}]",
+        "BH203",
+        "per minute, hour or day",
+    ),
     "minutes per minute": (
         "rate-limit",
         "limits: [{at_most: 1, of: minutes, per: minute}]",
@@ -100,7 +112,7 @@ WRONG = {
         "a price has no `inptu`",
     ),
     "half a call": ("rate-limit", "limits: [{at_most: 1.5, per: turn}]", "BH203", "must be a whole number, not `1.5`"),
-    "an unknown period": ("rate-limit", "limits: [{at_most: 1, per: hour}]", "BH203", "turn, session, minute"),
+    "an unknown period": ("rate-limit", "limits: [{at_most: 1, per: week}]", "BH203", "turn, session, minute"),
 }
 
 

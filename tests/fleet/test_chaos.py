@@ -128,25 +128,35 @@ def test_all_servers_restart(cluster: Cluster, tmp_path: Path) -> None:
         time.sleep(3)
 
 
+@pytest.mark.parametrize("nodes", [1, 3])
 @pytest.mark.parametrize("how", ["closed", "silent"])
-def test_network_is_cut(fleet: Fleet, tmp_path: Path, how: str) -> None:
-    """Connections end, or the network takes everything and answers nothing."""
-    one = Cluster(fleet.cluster)
-    port = int(fleet.cluster.url.rpartition(":")[2])
-    member = fleet.host(tmp_path)
-    with Proxy(port) as proxy:
-        through = Enrolment(**{**struct(member), "url": f"nats://127.0.0.1:{proxy.port}"})
-        with linked(tmp_path, through, [shipping.follow]), Writer([tmp_path]) as writer:
-            eventually(lambda: stream_has_some(one, member))
-            if how == "closed":
-                proxy.cut()
-            proxy.is_silent = True
-            time.sleep(7)
-            before = len(shipped(read_credentials(fleet.folder / "reader.creds"), fleet.cluster.url, member.name))
-            assert len(lines(tmp_path)) > before + 50
-            proxy.refuses = proxy.is_silent = False
-            time.sleep(2)
-            writer.__exit__()
+def test_network_is_cut(tmp_path: Path, how: str, nodes: int) -> None:
+    """Connections end, or the network takes everything and answers nothing: to all servers, which announce only
+    addresses behind it."""
+    made = DevCluster(tmp_path / "servers", org="acme", nodes=nodes)
+    with ExitStack() as stack:
+        ports = [int(url.rpartition(":")[2]) for url in made.url.split(",")]
+        proxies = [stack.enter_context(Proxy(port)) for port in ports]
+        for file, proxy in zip(made.files, proxies, strict=True):
+            file.write_text(f'client_advertise: "127.0.0.1:{proxy.port}"\n{file.read_text()}')
+        stack.callback(made.stop)
+        made.start()
+        one = Cluster(made)
+        member = one.host(tmp_path)
+        url = ",".join(f"nats://127.0.0.1:{proxy.port}" for proxy in proxies)
+        with linked(tmp_path, Enrolment(**{**struct(member), "url": url}), [shipping.follow]):
+            with Writer([tmp_path]) as writer:
+                eventually(lambda: stream_has_some(one, member), 30)
+                for proxy in proxies:
+                    if how == "closed":
+                        proxy.cut()
+                    proxy.is_silent = True
+                time.sleep(7)
+                before = len(shipped(read_credentials(made.folder / "reader.creds"), made.url, member.name))
+                assert len(lines(tmp_path)) > before + 50
+                for proxy in proxies:
+                    proxy.refuses = proxy.is_silent = False
+                time.sleep(2)
             eventually(lambda: one.arrived(tmp_path, member), _LATEST)
     assert writer.longest < _LONGEST_WRITE
 

@@ -1,7 +1,10 @@
 """Limits that many machines share: exactly so many calls, the answer in time, and what happens without the server."""
 
 import asyncio
+import json
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -10,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -19,8 +22,18 @@ from billhook.builtins import shared_limits
 from billhook.builtins.rate_limit import RateLimit, rate_limit
 from billhook.fleet import limits
 from billhook.store.state import FileState
+from daemon.running import Home, home_in
 from fleet.conftest import Fleet
 from fleet.hosts import eventually, linked
+
+_CLIENT = Path(sys.executable).parent / "billhook-hook"
+_PATIENT = (
+    sys.executable,
+    "-c",
+    "import sys\nfrom billhook.builtins import shared_limits\nfrom billhook.cli.main import main\n"
+    "shared_limits.DEADLINE = 20.0  # this machine may be busy: the number matters here\nsys.exit(main())",
+)
+"""`billhook`, whose verdicts wait longer for the fleet."""
 
 
 def decide(root: Path, limit: RateLimit, session: str = "s") -> str:
@@ -78,6 +91,40 @@ def test_exactly_as_many_as_allowed(
     assert found == {"none": at_most, "deny": links * calls - at_most}
 
 
+@pytest.mark.slow
+def test_twenty_daemons_admit_exactly_as_many_as_allowed(fleet: Fleet, tmp_path: Path) -> None:
+    """Twenty machines, each with a daemon and a link of its own, and calls as agents make them."""
+    rule = "{rule: Bash(curl example.*), at_most: 100, per: hour, scope: fleet, offline: deny}"
+    homes = []
+    with ExitStack() as stack, ThreadPoolExecutor(4) as pool:
+        for number in range(20):
+            (tmp_path / str(number)).mkdir()
+            home = Home(tmp_path / str(number))
+            stack.callback(home.close)
+            home.own(f"builtins: {{rate-limit: {{options: {{limits: [{rule}]}}}}}}\n")
+            fleet.host(home.root)
+            homes.append(home)
+        for home in homes:
+            home.start(program=_PATIENT)
+        for home in homes:
+            eventually(partial(shared_limits._ask, home.root, f"warm {home.root}", 60.0, 1), 60)
+
+        def called(home: Home) -> str:
+            """What an agent learns about a call on this machine."""
+            event = home.event(tool_input={"command": "curl example.com"})
+            call = json.dumps(event).encode()
+            how: dict[str, Any] = {"env": home.env(), "cwd": home.project, "capture_output": True}
+            done = subprocess.run([_CLIENT], input=call, check=False, **how)
+            assert done.returncode == 0, done.stderr
+            late = b"counter can't be reached" in done.stdout
+            return "late" if late else "deny" if b'"permissionDecision":"deny"' in done.stdout else "allow"
+
+        found = Counter(pool.map(called, homes * 8))
+
+    # On a busy machine the link gives up after a second; such a call is denied, and may have been counted.
+    assert found["late"] < 20 and 100 - found["late"] <= found["allow"] <= 100
+
+
 def test_deadline(tmp_path: Path) -> None:
     """A link that accepts and never answers costs 50 ms, and one that is missing costs nothing."""
     folder = (tmp_path / shared_limits.SOCKET).parent
@@ -119,6 +166,16 @@ def test_other_verdicts_do_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert asyncio.run(both())
 
 
+def test_in_a_daemon(tmp_path: Path) -> None:
+    """The daemon judges without a loop if no hook waits; this one does."""
+    with home_in(tmp_path) as home:
+        home.own("builtins: {rate-limit: {options: {limits: [{at_most: 2, per: hour, scope: fleet}]}}}\n")
+        home.start()
+        replies = [home.ask() for _ in range(3)]
+    assert [one.denied for one in replies] == [False, False, True]
+    assert b"this machine alone has used it up" in replies[2].stdout
+
+
 def test_without_a_link(tmp_path: Path) -> None:
     """`local` counts on this machine; `deny` denies."""
     assert [decide(tmp_path, shared("", 3)) for _ in range(5)] == ["none"] * 3 + ["deny"] * 2
@@ -139,6 +196,16 @@ def test_calls_of_an_outage_are_counted_afterwards(fleet: Fleet, tmp_path: Path)
 
     assert found == ["none"] * 6 + ["deny"] * 2
     assert told is not None and told.total == 13
+
+
+def test_limits_of_an_hour_and_a_day(fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They count on all machines, too."""
+    monkeypatch.setattr(shared_limits, "DEADLINE", 20.0)
+    periods: list[Literal["hour", "day"]] = ["hour", "day"]
+    with hosts(fleet, tmp_path, 2) as roots:
+        for per in periods:
+            limit = RateLimit(rule="Bash(curl *)", at_most=3, per=per, scope="fleet")
+            assert [decide(root, limit) for root in [*roots, *roots]] == ["none"] * 3 + ["deny"]
 
 
 def test_clock_that_is_wrong(fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from billhook.approvals.queue import Questions
 from billhook.fleet import policy, questions, shipping
 from fleet.conftest import Fleet
-from fleet.hosts import eventually, linked, written
+from fleet.hosts import eventually, linked, ship, written
 from fleet.test_questions import answered, asked, person
 from page.visiting import Visitor
 
@@ -55,6 +55,26 @@ def test_views_of_all_hosts(fleet: Fleet, tmp_path: Path) -> None:
                 assert whole["problem"] == "" and whole["row"]["project"] == project
             written(tmp_path / "a", 1)
             eventually(lambda: guest.get("events", project=projects[0])["rows"][0]["seq"] == 4)
+
+
+def test_views_of_one_machine(fleet: Fleet, tmp_path: Path) -> None:
+    """Statistics are those of the host's log; what is only on the host is named, with where to see it."""
+    (tmp_path / "reader").mkdir()
+    host = tmp_path / "host"
+    member = fleet.host(host)
+    words = ["fire", "PreToolUse", "--tool", "Bash", "--input", '{"command": "git push"}']
+    env = {**os.environ, "BILLHOOK_HOME": str(host), "HOME": str(host)}
+    subprocess.run([sys.executable, "-P", "-m", "billhook", *words], cwd=host, env=env, check=False)
+    ship(host, member)
+    with page(fleet, tmp_path / "reader", "reader") as guest:
+        project = f"{member.name}:{host}"
+        (found,) = guest.get("command", name="summary", project=project)
+        assert found["events"] == 1 and "guard" in {one["name"] for one in found["hooks"]}
+        for name in ("list", "check", "doctor", "explain"):
+            refused = guest.http.get("/ui/api/command", params={"name": name, "project": project})
+            error = refused.json()["error"]
+            assert refused.status_code == 400
+            assert f"only the event logs of {member.name} are here" in error["message"] and member.name in error["hint"]
 
 
 def test_answer_on_the_page(fleet: Fleet, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from billhook.core.errors import UsageError
 from billhook.fleet import keys, policy, questions, report, server
 from billhook.fleet.connection import last
 from billhook.fleet.enrolment import FleetCredentials, read_credentials
-from billhook.fleet.questions import ApproverDesk, FleetQuestion, signed
+from billhook.fleet.questions import ApproverDesk, FleetQuestion, FleetQueue, signed
 from billhook.fleet.subjects import HOSTS
 from fleet.conftest import Fleet
 from fleet.hosts import eventually, linked, until
@@ -160,25 +160,32 @@ def test_person_that_is_no_approver(fleet: Fleet, tmp_path: Path) -> None:
     assert answered(Questions(tmp_path), one.id) == ""
 
 
-def test_bridge(fleet: Fleet, tmp_path: Path) -> None:
-    """The page of the fleet has a queue of its own: its questions are those of all hosts, its answers are sent."""
+def test_queue_of_the_page(fleet: Fleet, tmp_path: Path) -> None:
+    """The page of the fleet has a queue of its own: its questions are those of all hosts, its answers are sent. An
+    answer that another person was before is not one."""
     person(fleet, "ana")
-    member, page = fleet.host(tmp_path / "host"), Questions(tmp_path / "page")
+    member, page, own = fleet.host(tmp_path / "host"), Questions(tmp_path / "page"), Questions(tmp_path / "host")
     fleet.publish(approvers=fleet.record.approvers)
-    one, two = asked(tmp_path / "host"), asked(tmp_path / "host")
+    one, two, three = (asked(tmp_path / "host") for _ in range(3))
 
     async def answer(desk: ApproverDesk) -> None:
-        bridge = asyncio.ensure_future(desk.bridge(tmp_path / "page"))
-        await until(lambda: len(page.pending()) == 2)
-        page.answer(one.id, True, "ana", "page")
-        Questions(tmp_path / "host").answer(two.id, False, "bob", "terminal")
-        await until(lambda: answered(page, two.id) and answered(Questions(tmp_path / "host"), one.id))
-        bridge.cancel()
+        mirror = asyncio.ensure_future(desk.mirror(tmp_path / "page"))
+        queue = FleetQueue(tmp_path / "page", desk)
+        await until(lambda: len(page.pending()) == 3)
+        await asyncio.to_thread(queue.answer, one.id, True, "ana", "page")
+        own.answer(two.id, False, "bob", "terminal")
+        await until(lambda: answered(page, two.id) and answered(page, one.id))
+        own.answer(three.id, False, "bob", "terminal")
+        with pytest.raises(AnsweredError, match="bob"):
+            await asyncio.to_thread(queue.answer, three.id, True, "ana", "page")
+        await until(lambda: answered(page, three.id))
+        mirror.cancel()
 
     with linked(tmp_path / "host", member, TASKS):
         at_desk(fleet, "ana", answer)
 
-    found, shown = Questions(tmp_path / "host").find(one.id), page.find(two.id)
-    assert found is not None and shown is not None
+    found, shown, lost = own.find(one.id), page.find(two.id), page.find(three.id)
+    assert found is not None and shown is not None and lost is not None
     assert (found.answer, found.by) == ("allow", "ana") and (shown.answer, shown.by) == ("deny", "bob")
+    assert (lost.answer, lost.by) == ("deny", "bob")
     assert shown.project == f"{member.name}:/srv/shop"

@@ -16,7 +16,7 @@ from billhook.fleet.connection import publish
 from billhook.fleet.reader import StreamCopy, StreamError, messages
 from billhook.fleet.subjects import AUDIT
 from billhook.store.files import log_folder
-from billhook.store.log.eventlog import CURRENT
+from billhook.store.log.eventlog import CURRENT, EventLog
 from fleet.conftest import Fleet
 from fleet.hosts import PROJECT, lines, ship, written
 
@@ -111,6 +111,24 @@ def test_events_are_the_same_as_on_the_host(fleet: Fleet, tmp_path: Path) -> Non
 
     table = billhook(reader, "fleet", "events", "--fleet", str(fleet.folder), "--host", member.name, "--human")
     assert "git push origin" in table and f"{member.name}:" in table
+
+
+def test_session_id_on_two_hosts(fleet: Fleet, tmp_path: Path) -> None:
+    """They are two sessions, each with the name that it has on its host."""
+    (tmp_path / "reader").mkdir()
+    names = []
+    for name in ("a", "b"):
+        root = tmp_path / name
+        member = fleet.host(root)
+        names.append(member.name)
+        log = EventLog(root, log_folder(root, PROJECT))
+        about = {"event": "PreToolUse", "tool": "Bash", "project": PROJECT, "session_id": "s1", "session_name": name}
+        log.append({**about, "id": f"{time.time_ns():032x}", "time": "2026-11-19T05:00:00.000000Z", "mono": 1.0})
+        ship(root, member)
+    table = billhook(
+        tmp_path / "reader", "fleet", "events", "--fleet", str(fleet.folder), "--human", "--host", ",".join(names)
+    )
+    assert f"{names[0]}:a" in table and f"{names[1]}:b" in table and not table.startswith("session")
 
 
 def test_verify_on_the_host(fleet: Fleet, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ ReadTokens = Callable[[dict[str, Any], str, str], Mapping[str, Tokens]]
 """The tokens of a session by model, from what it kept of earlier calls (which it updates), the transcript and the
 session."""
 NAME: Final = "rate-limit"
-SECONDS: Final = {"minute": 60.0, "hour": 3600.0}
+SECONDS: Final = {"minute": 60.0, "hour": 3600.0, "day": 86400.0}
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,13 +51,14 @@ class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
 
     rule: str | None = None  # a permission rule such as `Bash(curl *)`; None: every tool call
     at_most: Annotated[int, msgspec.Meta(ge=0)] | Annotated[float, msgspec.Meta(ge=0)]  # whole, except for a cost
-    per: Literal["turn", "session", "minute", "hour"] = "session"
-    """`minute`: any 60 seconds of the session; `hour`: any 60 minutes, used for turn and session without a session."""
+    per: Literal["turn", "session", "minute", "hour", "day"] = "session"
+    """`minute`: any 60 seconds of the session; `hour`: any 60 minutes, used for turn and session without a session.
+    With `scope: fleet` a minute, hour or day of the server's clock."""
     of: Literal["calls", "minutes", "tokens", "cost"] = "calls"
     """What `at_most` counts. Minutes begin with the first such call; tokens and cost are those of the whole session."""
     prices: dict[str, Price] = {}  # for a cost: by glob of the model; the first that matches decides
     then: Literal["deny", "ask"] = "deny"
-    scope: Literal["session", "fleet"] = "session"  # `fleet`: the calls of all machines count together, per minute
+    scope: Literal["session", "fleet"] = "session"  # `fleet`: the calls of all machines count together
     offline: Literal["local", "deny"] = "local"
     """What happens when the fleet's counter does not answer in time: count on this machine, or deny."""
     reason: str = ""  # printed before the limit itself
@@ -121,10 +122,11 @@ def rate_limit(
     """The built-in gate that counts tool calls. Raises RuleError. Calls without a session count together in `project`,
     or in the folder that they name. `clock` is monotonic, and the same in every process."""
     counted = tuple((limit, condition(limit.rule) if limit.rule else None) for limit in limits)
+    limiter = FleetRateLimiter if any(limit.scope == "fleet" for limit in limits) else RateLimiter
     return Hook(
         name=NAME,
         title="limits how often tools are called",
-        run=RateLimiter(state, counted, project, clock, tokens),
+        run=limiter(state, counted, project, clock, tokens),
         events=("PreToolUse",),
         priority=15,
         on_failure="deny",
@@ -144,14 +146,11 @@ class RateLimiter(msgspec.Struct, frozen=True):
     shared: bool = True  # false: limits of the fleet count here alone, as in a replay
 
     def __call__(self, ctx: Context) -> Answer | Awaitable[Answer]:
-        struck = [limit for limit, rule in self.limits if rule is None or rule(ctx)]
-        if not struck:
-            return NOTHING
-        if not self.shared or all(limit.scope != "fleet" for limit in struck):
-            return self._judge(ctx, struck)
-        from billhook.core.functions import in_thread
+        struck = self._struck(ctx)
+        return self._judge(ctx, struck) if struck else NOTHING
 
-        return in_thread(lambda: self._judge(ctx, struck))  # it may wait for the fleet: other verdicts must not
+    def _struck(self, ctx: Context) -> list[RateLimit]:
+        return [limit for limit, rule in self.limits if rule is None or rule(ctx)]
 
     def _judge(self, ctx: Context, struck: list[RateLimit]) -> Answer:
         counted = ctx.state.setdefault(NAME, set())  # a gate runs again when a later hook rewrites the input
@@ -204,7 +203,7 @@ class RateLimiter(msgspec.Struct, frozen=True):
             seconds = SECONDS[limit.per]
             found = shared_limits.count(self.state, key, seconds, now)
             if found is not None and found.total > limit.at_most:
-                return _objection(limit, f"the next call is allowed in {math.ceil(found.left)} s")
+                return _objection(limit, f"the next call is allowed in {_in_words(found.left)}")
             if found is None and limit.offline == "deny":
                 return _objection(limit, "the fleet's counter can't be reached")
             if found is None and not shared_limits.count_here(self.state, key, seconds, now, limit.at_most):
@@ -222,6 +221,18 @@ class RateLimiter(msgspec.Struct, frozen=True):
         except (OSError, msgspec.ValidationError) as error:
             raise StoreError(f"the tokens of the transcript can't be read: {error}", place=transcript) from None
         return [(limit, limit.spent(tokens)) for limit in limits]
+
+
+class FleetRateLimiter(RateLimiter, frozen=True):
+    """The same, with a limit of the fleet. It may wait for the fleet, and other verdicts must not: so it is async."""
+
+    async def __call__(self, ctx: Context) -> Answer:
+        struck = self._struck(ctx)
+        if all(limit.scope != "fleet" for limit in struck):
+            return self._judge(ctx, struck) if struck else NOTHING
+        from billhook.core.functions import in_thread
+
+        return await in_thread(lambda: self._judge(ctx, struck))
 
 
 class LimitUsage(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -249,6 +260,10 @@ class LimitUsage(msgspec.Struct, frozen=True, omit_defaults=True):
             return msgspec.structs.replace(self, began=min(now, now if self.began is None else self.began))
         times = None if self.times is None else (*self.times, round(now, 3))
         return msgspec.structs.replace(self, count=self.count + 1, times=times)
+
+
+def _in_words(seconds: float) -> str:
+    return f"{math.ceil(seconds)} s" if seconds <= 120 else f"{math.ceil(seconds / 60)} minutes"
 
 
 def _by_key(limits: Sequence[RateLimit]) -> dict[str, RateLimit]:

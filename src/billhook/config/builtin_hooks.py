@@ -517,7 +517,7 @@ _OF_A_LIMIT: Final[dict[str, OptionKind]] = {
         _rule, {"description": "Which calls count, such as `Bash(git push *)`; all without it.", "type": "string"}
     ),
     "at_most": _number(0),
-    "per": _one_of(turn="turn", session="session", minute="minute"),
+    "per": _one_of(turn="turn", session="session", minute="minute", hour="hour", day="day"),
     "of": _one_of(calls="calls", minutes="minutes", tokens="tokens", cost="cost"),
     "prices": _PRICES,
     "then": _one_of(deny="deny", ask="ask", block="deny"),
@@ -525,6 +525,7 @@ _OF_A_LIMIT: Final[dict[str, OptionKind]] = {
     "offline": _one_of(local="local", deny="deny", block="deny"),
     "reason": _TEXT,
 }
+_WINDOWS: Final = ("minute", "hour", "day")  # of limits of the fleet
 _PRESET: Final = _one_of(**{name: name for name in PRESETS})
 _PRICED: Final = 'such as {at_most: 5, of: cost, per: session, prices: {"*": {input: 3, output: 15}}}'
 _SUCH_AS: Final = "such as {rule: Bash, at_most: 5, per: turn}"
@@ -565,9 +566,11 @@ def _check_unit(limit: Mapping[str, Any], node: Node) -> None:
         )
     if (unit == "cost") != bool(limit.get("prices")):
         raise OptionError("a limit of cost needs `prices`, and no other has them", _PRICED, node)
-    if limit.get("scope") == "fleet" and (limit["per"] != "minute" or limit.get("of", "calls") != "calls"):
-        example = "such as {at_most: 100, per: minute, scope: fleet}"
-        raise OptionError("a limit of the fleet must be of calls per minute", example, node)
+    example = "such as {at_most: 100, per: minute, scope: fleet}"
+    if limit.get("scope") == "fleet" and (limit["per"] not in _WINDOWS or limit.get("of", "calls") != "calls"):
+        raise OptionError("a limit of the fleet must be of calls per minute, hour or day", example, node)
+    if limit.get("scope") != "fleet" and limit["per"] in _WINDOWS[1:]:
+        raise OptionError(f"`per: {limit['per']}` is for limits of the fleet", example, node)
     if "offline" in limit and limit.get("scope") != "fleet":
         raise OptionError("`offline` is for limits of the fleet", "add scope: fleet", node)
 

@@ -175,10 +175,9 @@ class ApproverDesk:
             hint="its policy must name your key as an approver, and it must be connected",
         )
 
-    async def bridge(self, root: Path) -> None:
-        """Keep the queue below `root` like those of the hosts: what is answered there, for example on the page, is
-        signed and sent. Without end."""
-        queue, sent = Questions(root), set[str]()
+    async def mirror(self, root: Path) -> None:
+        """Keep the queue below `root` like those of the hosts, without end."""
+        queue = Questions(root)
         while True:
             for id_, asked in list(self.questions.items()):
                 mirrored = queue.find(id_)
@@ -188,11 +187,6 @@ class ApproverDesk:
                 elif mirrored is not None and one.answer and not mirrored.answer:
                     with suppress(UsageError):
                         queue.answer(id_, one.answer == "allow", one.by, one.via, one.why)
-                elif mirrored is not None and mirrored.answer and not one.answer and id_ not in sent:
-                    sent.add(id_)
-                    subject = f"{self._subjects.approval(asked.host, id_)}.answer"
-                    said = signed(self.person, asked, mirrored.answer == "allow", mirrored.why)
-                    await self._client.publish(subject, said)
             await asyncio.sleep(_POLL)
 
     async def _hear(self, message: "Msg") -> None:
@@ -202,6 +196,21 @@ class ApproverDesk:
             if (asked.host, asked.question.id) == (host, id_):
                 self.questions[id_] = asked
                 self._changed.set()
+
+
+class FleetQueue(Questions):
+    """The mirror of the hosts' queues. An answer is one as soon as the host has accepted it."""
+
+    def __init__(self, root: Path, desk: ApproverDesk) -> None:
+        super().__init__(root)
+        self._desk, self._loop = desk, asyncio.get_running_loop()
+
+    def answer(self, name: str, allow: bool, by: str, via: str, why: str = "") -> QueuedQuestion:
+        """Sign and send an answer, from a thread. Raises what `ApproverDesk.answer` raises."""
+        asked = self._desk.questions.get(name)
+        if asked is None:
+            raise UsageError("this question is over", hint="the agent can repeat the call")
+        return asyncio.run_coroutine_threadsafe(self._desk.answer(asked, allow, why), self._loop).result()
 
 
 async def follow(link: "FleetLink") -> None:

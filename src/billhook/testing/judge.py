@@ -281,7 +281,8 @@ class _Substitutes:
             if any(limit.spends for limit, _ in run.limits):
                 return UnknownAnswer(Doubt(name, f"{name} depends on the tokens at that time"), self.past)
             self.stateful.append(hook)
-            return replace(run, state=self.state, clock=self.past.clock, shared=False)
+            clock = self.past.clock
+            return rate_limit.RateLimiter(self.state, run.limits, run.project, clock, run.tokens, shared=False)
         if isinstance(run, actions.Persistent) and not isinstance(run.run, actions.CommandOutput):
             self.stateful.append(hook)
             return replace(run, state=self.state)

@@ -102,7 +102,8 @@ class Printer:
 
     def _table(self, records: list[Record]) -> Iterator[str]:
         rows = joined(records)
-        alone = len({record.session_id for record in records}) == 1 and records[0].session_id != ""
+        sessions = {(self.names.name(record), record.session_id) for record in records}  # two machines may share an id
+        alone = len(sessions) == 1 and records[0].session_id != ""
         table = Table(rows, self.names, hook=self.hook, alone=alone)
         if alone:
             name, id_ = one_line(self.names.name(records[0]), 64), one_line(records[0].session_id, 80)

@@ -129,7 +129,7 @@ class FleetNames(query.SessionNames):
         return self._hosts.get(record.id, "")
 
     def name(self, record: Record) -> str:
-        return f"{self.host(record)}:{super().name(record) or record.session_id[:8]}".removesuffix(":")
+        return f"{self.host(record)}:{record.session_name or record.session_id[:8]}".removesuffix(":")
 
 
 class FleetPrinter(Printer):

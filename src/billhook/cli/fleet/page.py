@@ -12,7 +12,7 @@ from billhook.cli.fleet.folder import as_member
 from billhook.cli.screen import note
 from billhook.core.errors import BillhookError, UsageError
 from billhook.fleet import server
-from billhook.fleet.questions import ApproverDesk
+from billhook.fleet.questions import ApproverDesk, FleetQueue
 from billhook.fleet.reader import StreamCopy
 from billhook.serve import control
 from billhook.store.files import project_name
@@ -46,6 +46,12 @@ class FleetLogs(MachineLogs):
     def named(self, log: LogReader, project: str) -> str:
         return f"{log.root.name}:{project}"
 
+    def folder(self, name: str) -> str:
+        host = name.partition(":")[0]
+        why = f"only the event logs of {host} are here: its hooks' files and its health can't be shown"
+        hint = f"run `billhook list`, `billhook check` and `billhook doctor` on {host}, or open its own page"
+        raise UsageError(why, hint=hint)
+
 
 def serve(path: Path, member: str, show: Callable[[Path, str], None]) -> int:
     """Serve the page until Ctrl-C. `show` gets its root and its link."""
@@ -57,16 +63,16 @@ def serve(path: Path, member: str, show: Callable[[Path, str], None]) -> int:
         from billhook.serve.ui import Page
 
         await update(client, fleet, copy)
-        page = Page(FleetLogs(copy))
-        http = await serve_page(page, control.made(copy.folder))
         desk = ApproverDesk(client, server.staff(path, member))
+        page = Page(FleetLogs(copy), FleetQueue(copy.folder, desk))
+        http = await serve_page(page, control.made(copy.folder))
         show(copy.folder, f"{http.url}/ui/#code={page.login.code()}")
         note("serving the page (stop it with Ctrl-C)")
         try:
             async with desk.listening(), asyncio.TaskGroup() as tasks:
                 tasks.create_task(_keep_up(lambda: update(client, fleet, copy)))
                 if desk.person.role in ("admin", "approver"):
-                    tasks.create_task(desk.bridge(copy.folder))
+                    tasks.create_task(desk.mirror(copy.folder))
         finally:
             await http.close(1.0)
 

@@ -39,13 +39,13 @@ _Handler = Callable[[Request], Awaitable[Response]]
 class Page:
     """The routes of the page. Lives as long as the HTTP server."""
 
-    def __init__(self, logs: MachineLogs | None = None) -> None:
+    def __init__(self, logs: MachineLogs | None = None, questions: Questions | None = None) -> None:
         self.logs = logs or MachineLogs(state_root())
         self.root = self.logs.root
         self.login = Login()
-        self.questions = Questions(self.root)
+        self.questions = questions or Questions(self.root)
         self.live = Live(self.logs, self.questions)
-        self.commands = Commands()
+        self.commands = Commands(self.logs)
         views: dict[str, Callable[[QueryParams], Any]] = {
             "now": self._now,
             "events": lambda query: records.listed(self.logs, query),
@@ -98,11 +98,10 @@ class Page:
         return response
 
     def _now(self, query: QueryParams) -> dict[str, Any]:
-        questions = [one.shown for one in self.questions.all()]
         return {
             "sessions": records.sessions(self.logs),
             "projects": records.projects(self.logs),
-            "questions": questions,
+            "questions": [one.shown for one in self.questions.all()],
         }
 
     async def _live(self, request: Request) -> Response:

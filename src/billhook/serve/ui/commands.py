@@ -15,6 +15,7 @@ from typing import Any, Final
 from billhook.core import strictjson
 from billhook.core.errors import StrictJSONError, UsageError
 from billhook.runners import process
+from billhook.store.log.folders import MachineLogs
 
 _KEPT: Final = 5.0
 _TIMEOUT: Final = 60.0
@@ -29,16 +30,17 @@ _PROGRAM: Final = (sys.executable, "-P", "-X", "utf8", "-m")
 class Commands:
     """The results of commands. Lives as long as the HTTP server."""
 
-    def __init__(self) -> None:
+    def __init__(self, logs: MachineLogs) -> None:
+        self._logs = logs
         self._results: dict[tuple[str, ...], tuple[float, asyncio.Task[list[Any]]]] = {}
         self._room = asyncio.Semaphore(_AT_ONCE)
 
     async def get(self, name: str, project: str, id_: str = "") -> list[Any]:
         """The values that a command prints. Raises UsageError."""
-        if not os.path.isabs(project) or not os.path.isdir(project):  # noqa: ASYNC240 (one stat)
-            raise UsageError("the folder of this project does not exist any more")
         if name not in _COMMANDS or (id_ and not (id_.isalnum() and id_.isascii())):
             raise UsageError("unknown command")
+        if name != "summary":
+            self._logs.folder(project)
         key, now = (name, project, id_), time.monotonic()
         made, task = self._results.get(key, (0.0, None))
         if task is None or (task.done() and now - made > _KEPT):
@@ -49,12 +51,14 @@ class Commands:
         return await asyncio.shield(task)
 
     async def _run(self, name: str, project: str, id_: str) -> list[Any]:
-        words = [word.replace("{project}", project) for word in (*_COMMANDS[name], id_) if word]
+        log, path = self._logs.find(project)
         nice = [program, "-n", "10"] if (program := shutil.which("nice")) else []
-        argv = [*nice, *_PROGRAM, *words]
+        argv = [*nice, *_PROGRAM, *(word.replace("{project}", path) for word in (*_COMMANDS[name], id_) if word)]
         kept = bytearray()
         async with self._room:
-            ended = await process.start(argv, stdin=b"", env=os.environ, cwd=project, keep=kept).wait(_TIMEOUT)
+            env = {**os.environ, "BILLHOOK_HOME": str(log.root)}
+            cwd = str(log.folder) if name == "summary" else path
+            ended = await process.start(argv, stdin=b"", env=env, cwd=cwd, keep=kept).wait(_TIMEOUT)
         with suppress(StrictJSONError):
             lines = [line for line in bytes(kept).splitlines() if line.strip()]
             if lines or (ended is not None and ended.code in (0, 1)):

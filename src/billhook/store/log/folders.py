@@ -33,3 +33,9 @@ class MachineLogs:
     def named(self, log: LogReader, project: str) -> str:
         """The name of a project of a log; with the logs of several machines, the machine is part of it."""
         return project
+
+    def folder(self, name: str) -> str:
+        """The folder of the project with this name. Raises UsageError if it is not on this machine."""
+        if not os.path.isabs(name) or not os.path.isdir(name):
+            raise UsageError("the folder of this project does not exist any more")
+        return name

@@ -1,5 +1,4 @@
 // One event in full: what it was, what each hook answered, and commands for it.
-
 import { command, get } from "./api.js";
 import { Badge, clock, Copyable, Empty, Failure, Loading, ms, useLoaded } from "./parts.js";
 import { html, useEffect, useRef, useState } from "./preact.js";

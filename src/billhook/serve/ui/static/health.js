@@ -1,5 +1,4 @@
 // Health: what `billhook doctor` finds.
-
 import { command } from "./api.js";
 import { ago, Empty, Findings, ProjectView } from "./parts.js";
 import { html } from "./preact.js";

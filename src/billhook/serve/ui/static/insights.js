@@ -1,5 +1,4 @@
 // Insights: counts over the newest events of the log, as small charts.
-
 import { command } from "./api.js";
 import { Empty, ms, number, plural, ProjectView, Table } from "./parts.js";
 import { html } from "./preact.js";

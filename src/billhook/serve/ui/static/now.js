@@ -1,5 +1,4 @@
 // Now: the questions that wait, and the recent sessions.
-
 import { post } from "./api.js";
 import { address, ago, Badge, base, Failure, inside, number, plural } from "./parts.js";
 import { html, useEffect, useReducer, useState } from "./preact.js";

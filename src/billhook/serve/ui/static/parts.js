@@ -27,8 +27,8 @@ export function ms(value) {
 export const number = (value) => (value ? value.toLocaleString("en") : "–");
 export const plural = (count, thing) => `${count.toLocaleString("en")} ${thing}${count === 1 ? "" : "s"}`;
 /** The text of an event, with paths below the project as people write them. */
-export const inside = (row) => (row.project ? row.text.replaceAll(`${row.project}/`, "") : row.text);
-export const base = (path) => path.split("/").filter(Boolean).pop() || path;
+export const inside = (row) => row.text.replaceAll(row.project && `${row.project.replace(/^[^/]+/, "")}/`, "");
+export const base = (project) => project.replace(/\/(?:.*\/)?(?=[^/])/, ""); // in a fleet `web-1:shop`
 
 export const Badge = ({ of, tone = of }) =>
   html`<span class="badge ${tone}">${of && of !== "none" ? of.replaceAll("_", " ") : "–"}</span>`;

@@ -1,5 +1,4 @@
 // Timeline: the events of a project, newest first, with filters, and one event in full.
-
 import { get } from "./api.js";
 import { Detail } from "./event.js";
 import { address, Badge, clock, Empty, Failure, inside, Loading, ms, plural } from "./parts.js";

@@ -185,7 +185,8 @@ def test_hermes_denies_what_it_would_not_obey(answer: Answer) -> None:
         "tool_input": {"command": "x"},
     }
     found = answered("hermes", event("hermes", called), answer)
-    assert found["action"] == "block" and "sure?" in found["message"]
+    assert found["action"] == "block"
+    assert ("sure?" if answer.decision is Decision.ASK else '{"command":"y"}') in found["message"]
 
 
 def test_hermes_refuses_by_json() -> None:

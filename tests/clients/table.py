@@ -29,8 +29,8 @@ KNOWN: Final[Mapping[tuple[str, str], str]] = {
     ("codex", "guard-build"): "`codex exec` itself refuses `rm -rf`",
     ("gemini", "recipe-write"): "Gemini CLI itself refuses to write a `.env`",
     **{("hermes", name): "held until the next prompt" for name in ("context", "context-after", "replace-output")},
-    ("hermes", "keep-going"): "Hermes asks no hook before it stops, unless it has edited code",
-    ("hermes", "recipe-tests-fixed"): "twice of it Hermes itself, which wants its work verified",
+    ("hermes", "keep-going"): "Hermes runs this hook only after it has edited code",
+    ("hermes", "recipe-tests-fixed"): "Hermes itself also sends its model back, twice",
     ("hermes", "prompt"): "Hermes can't refuse a prompt",
     ("hermes", "too-late"): "0.19.0 ignores `fail_closed`",
 }

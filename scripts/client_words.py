@@ -52,6 +52,13 @@ def rows() -> Iterator[tuple[str, Refusal]]:
     yield from (row for row in found if row[1].kinds not in first)
 
 
+def silences() -> Iterator[tuple[str, Refusal]]:
+    """The answers without an opinion of agents that must have one: the dialect and the answer of each row."""
+    for name, agent in AGENTS.items():
+        for event, answer in agent.silence.items():
+            yield name, Refusal(REFUSAL_KINDS.get(event, ""), 0, answer)
+
+
 def text_of(refusal: Refusal, reason: str) -> str:
     if isinstance(refusal.stdout, str) or refusal.stdout is None:
         return (refusal.stdout or "").replace("@", reason)
@@ -66,10 +73,9 @@ def header() -> str:
         texts = "\n".join(f'        "{part} "' for part in parts)
         lines.append(f'    [{kind.upper()}] =\n        " "\n{texts},')
     lines += ["};", "", _C_WORDINGS]
-    for name, refusal in rows():
-        is_any = " | ".join(f"IS({kind.upper()})" for kind in refusal.kinds.split()) or "ANY"
-        dialect = f'"{name}"' if name else "NULL"
-        lines.append(f"    {{{dialect}, {is_any}, {refusal.code},{_c_form(refusal)}}},")
+    lines += [_c_row(name, refusal, "ANY") for name, refusal in rows()]
+    lines += ["};", "", _C_SILENCES]
+    lines += [_c_row(name, answer, "EVERY") for name, answer in (*silences(), ("", Refusal("")))]
     return "\n".join([*lines, "};", ""])
 
 
@@ -77,9 +83,18 @@ _C_KINDS = """\
 /* The events of each kind in the spelling of every agent, without case, `_` and `-`. Refusing the last kind has no
    effect, or would keep an agent running that is about to stop. */
 static const char *const kinds[] = {"""
+_C_SILENCES = """\
+/* The same for answers without an opinion. */
+static const struct wording silences[] = {"""
 _C_WORDINGS = """\
 /* The first row that fits counts. The reason is on stderr as well; the code applies if the form could be printed. */
 static const struct wording wordings[] = {"""
+
+
+def _c_row(name: str, refusal: Refusal, any_kind: str) -> str:
+    kinds = " | ".join(f"IS({kind.upper()})" for kind in refusal.kinds.split()) or any_kind
+    dialect = f'"{name}"' if name else "NULL"
+    return f"    {{{dialect}, {kinds}, {refusal.code},{_c_form(refusal)}}},"
 
 
 def _c_form(refusal: Refusal) -> str:
@@ -99,11 +114,16 @@ def shell() -> str:
     for kind, names in kinds().items():
         wrapped = textwrap.wrap(" | ".join(names), 100, subsequent_indent="        ")
         lines.append(" \\\n".join([*(f"    {part}" for part in wrapped)]) + f") kind={kind} ;;")
-    lines += ["    *) kind=other ;;", "    esac", "}", "", "answer() {", "    case $dialect:$kind in"]
-    for name, refusal in rows():
-        patterns = " | ".join(f"{name or '*'}:{kind}" for kind in refusal.kinds.split() or ["*"])
-        lines.append(f"    {patterns}) {_shell_answer(refusal)} ;;")
+    lines += ["    *) kind=other ;;", "    esac", "}", "", "silence() {", "    case $dialect:$kind in"]
+    lines += [_shell_row(name, answer, f"echo '{text_of(answer, '')}'") for name, answer in silences()]
+    lines += ["    esac", "}", "", "answer() {", "    case $dialect:$kind in"]
+    lines += [_shell_row(name, refusal, _shell_answer(refusal)) for name, refusal in rows()]
     return "\n".join([*lines, "    esac", "}", ""])
+
+
+def _shell_row(name: str, refusal: Refusal, command: str) -> str:
+    patterns = " | ".join(f"{name or '*'}:{kind}" for kind in refusal.kinds.split() or ["*"])
+    return f"    {patterns}) {command} ;;"
 
 
 def _shell_answer(refusal: Refusal) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 import billhook
 from billhook import Engine, PreToolUse, load, load_config
-from billhook.agents import DIALECTS
+from billhook.agents import AGENTS, DIALECTS
 from billhook.cli.main import VERBS
 from billhook.core.events import EVENTS
 from replay import Session, replayed, steady
@@ -124,6 +124,18 @@ def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_readme_is_short() -> None:
     """`wc -w README.md` prints at most 900."""
     assert len(README.split()) <= 900
+
+
+def test_the_readme_counts_the_agents() -> None:
+    """How many agents `install` supports, how many the README does not name, and how many were measured."""
+    named = re.findall(r"`(\w+)`", re.findall(r"`install` also supports (.*?) and \[", README, re.DOTALL)[0])
+    heads = (ROOT / "docs" / "hosts.md").read_text().split("<!-- cases -->\n")[1].splitlines()[0]
+    measured = {cell.strip() for cell in re.findall(r"\| ([A-Za-z ]+) [\d.]+ ", heads)} - {"Claude Agent SDK"}
+
+    assert set(named) < set(AGENTS)
+    assert f"[{len(AGENTS) - 1 - len(named)} others](docs/install.md)" in README
+    assert f"for {len(AGENTS)} agents" in README
+    assert f"[measured](docs/hosts.md) with {['seven', 'eight', 'nine', 'ten'][len(measured) - 7]} |" in README
 
 
 def test_the_third_command_of_the_readme_shows_a_denial() -> None:

@@ -139,6 +139,24 @@ def test_without_a_link_messages_have_the_command(home: Home, receiver: Receiver
 
 
 @pytest.mark.parametrize("kind", ["slack", "ntfy", "webhook"])
+def test_messages_have_what_would_be_written(home: Home, receiver: Receiver, kind: str) -> None:
+    """Cut where it is long, and without secrets."""
+    secret = ", secret: x" if kind == "webhook" else ""
+    own = approvals(channels=f"[{{{kind}: '{receiver.url}'{secret}}}]")
+    home.own(own.replace("if: Bash(git push *)", "match: Write"))
+    home.start()
+    given = {"file_path": "/p/deploy.sh", "content": f"#!/bin/sh\nTOKEN={SECRET}\n" + "x" * 9000}
+    with home.call(home.event(tool_name="Write", tool_input=given, permission_mode="dontAsk")) as call:
+        eventually(lambda: receiver.got)
+        (one,) = waiting(home)
+        Questions(home.root).answer(one.id, True, "Ann", "page")
+        assert decision(call.reply()) == "allow"
+    body = receiver.got[0].body
+    assert b"/p/deploy.sh" in body and b"+ #!/bin/sh" in body and b"more characters)" in body
+    assert SECRET.encode() not in body and len(body) < 6000
+
+
+@pytest.mark.parametrize("kind", ["slack", "ntfy", "webhook"])
 def test_no_channel_gets_secrets(home: Home, receiver: Receiver, kind: str) -> None:
     secret = ", secret: x" if kind == "webhook" else ""
     got = sent(home, receiver, f"{{{kind}: '{receiver.url}'{secret}}}", command=f"git push https://x:{SECRET}@host/r")

@@ -127,7 +127,7 @@ def test_a_question_that_no_person_sees_waits(home: Home, mode: str) -> None:
         assert decision(call.reply()) == "allow"
 
 
-@pytest.mark.parametrize("agent", ["codex", "gemini", "qwen", "copilot", "opencode", "hermes"])
+@pytest.mark.parametrize("agent", ["codex", "gemini", "qwen", "copilot", "opencode", "crush", "devin", "hermes"])
 def test_agents_without_ask_wait(home: Home, agent: str) -> None:
     """After an allow they make the call; after a deny they don't, and the model gets the reason."""
     home.own(approvals())
@@ -138,6 +138,37 @@ def test_agents_without_ask_wait(home: Home, agent: str) -> None:
             answered(home, allow)
             reply = call.reply()
         assert (b"denied by Ann on the page" in reply.stdout) is not allow, reply
+
+
+@pytest.mark.parametrize("agent", ["goose", "kiro", "windsurf"])
+def test_agents_that_read_the_exit_code_wait(home: Home, agent: str) -> None:
+    home.own(approvals())
+    home.start()
+    for allow in (True, False):
+        with home.call(push(home, mode="default"), "--as", agent) as call:
+            answered(home, allow)
+            reply = call.reply()
+        assert reply.code == (0 if allow else 2) and (b"denied by Ann on the page" in reply.stderr) is not allow
+
+
+@pytest.mark.parametrize("agent", ["antigravity", "droid", "hermes", "pi"])
+def test_agents_with_ask_wait_in_a_mode_without_questions(home: Home, agent: str) -> None:
+    """Where the agent asks its person otherwise."""
+    home.own(approvals())
+    home.start()
+    asked = home.ask(push(home, mode="default"), "--as", agent)
+    assert b"push to a remote?" in asked.stdout and not Questions(home.root).all()
+    with home.call(push(home, mode="bypassPermissions"), "--as", agent) as call:
+        answered(home, allow=False)
+        assert b"denied by Ann on the page" in call.reply().stdout
+
+
+def test_pi_without_a_screen_waits(home: Home) -> None:
+    home.own(approvals())
+    home.start()
+    with home.call(push(home, mode="default", has_ui=False), "--as", "pi") as call:
+        answered(home, allow=False)
+        assert b"denied by Ann on the page" in call.reply().stdout
 
 
 def test_a_hook_with_approve_queue_waits(home: Home) -> None:
@@ -226,6 +257,7 @@ def test_silence_denies_before_the_deadline(home: Home) -> None:
     home.start()
     reply = home.ask(push(home), "--deadline", "3000")
     assert "no answer within 2 s: push to a remote?" in reason(reply)
+    assert "the agent's settings end the wait early; `billhook doctor` shows the fix" in reason(reply)
     (one,) = Questions(home.root).all()
     assert one.state == "late" and f"`billhook approvals allow {one.code}`" in reason(reply)
     Questions(home.root).answer(one.code, True, "Ann", "terminal")
@@ -238,7 +270,23 @@ def test_silence_denies_before_the_deadline(home: Home) -> None:
 def test_the_time_limit_denies(home: Home) -> None:
     home.own(approvals("1s"))
     home.start()
-    assert "no answer within 1 s" in reason(home.ask(push(home)))
+    reply = home.ask(push(home))
+    assert "no answer within 1 s" in reason(reply) and "the wait" not in reason(reply)
+
+
+def test_a_question_tells_how_to_wait_longer(home: Home) -> None:
+    """Without `approvals:` the entry in the agent's settings ends the wait: in the terminal, and in the reason."""
+    home.own(ASKS)
+    home.start()
+    watching = watcher(home.root)
+    watching.acquire()
+    longer = "to wait longer, set `approvals:` in your hooks.yaml and run `billhook install`"
+    with home.call(push(home), "--deadline", "4000") as call:
+        waiting(home)
+        assert f"        hint: {longer}\n" in home.billhook("approvals").stdout
+        assert longer in reason(call.reply())
+    assert longer not in home.billhook("approvals").stdout
+    watching.close()
 
 
 def test_equal_calls_need_an_answer_each(home: Home) -> None:
@@ -443,3 +491,64 @@ def test_reading_the_key_of_links_needs_the_user(home: Home) -> None:
     home.own("guard: strict\n")
     home.start()
     assert decision(home.ask(push(home, f"cat {home.root}/billhook/approvals.key", mode="default"))) != "none"
+
+
+# -- what a file tool would write
+
+WRITES = (
+    "approvals: {time: 20s, channels: []}\nhooks: {files: {events: PreToolUse, match: Write|Edit, ask: change it?}}"
+)
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "content"),
+    [
+        ("Write", {"content": "one\ntwo"}, "+ one\n+ two"),
+        ("Edit", {"old_string": "one", "new_string": "two\n"}, "- one\n+ two\n+ "),
+        ("Edit", {"old_string": "1", "new_string": "2", "replace_all": True}, "- 1\n+ 2\nreplace_all: True"),
+        ("MultiEdit", {"edits": [{"old_string": "1", "new_string": "2"}, {"new_string": "3"}]}, "- 1\n+ 2\n+ 3"),
+        ("NotebookEdit", {"new_source": "print(1)", "cell_id": "c1"}, "+ print(1)\ncell_id: c1"),
+        ("Write", {"content": SECRET}, "+ [redacted"),
+    ],
+)
+def test_a_question_shows_what_would_be_written(home: Home, tool: str, given: dict[str, Any], content: str) -> None:
+    """In the queue, in the terminal, and for programs; without secrets."""
+    home.own(WRITES.replace("Write|Edit", tool))
+    home.start()
+    path = {"notebook_path" if tool == "NotebookEdit" else "file_path": "/p/new.txt"}
+    with home.call(home.event(tool_name=tool, tool_input={**path, **given}, permission_mode="dontAsk")) as call:
+        (one,) = waiting(home)
+        assert one.call == f"{tool}: /p/new.txt"
+        assert one.content.startswith(content) and SECRET not in one.content
+        shown = home.billhook("approvals").stdout
+        assert all(f"        {line}\n" in shown for line in one.content.split("\n"))
+        assert json.loads(home.billhook("approvals", "--json").stdout)["content"] == one.content
+        answered(home)
+        assert decision(call.reply()) == "allow"
+
+
+def test_a_patch_is_shown_whole(home: Home) -> None:
+    """Codex changes several files with one call."""
+    home.own(WRITES)
+    home.start()
+    patch = "*** Begin Patch\n*** Add File: a\n+1\n*** Add File: b\n+2\n*** End Patch"
+    event = home.event(tool_name="apply_patch", tool_input={"command": patch})
+    with home.call(event, "--as", "codex") as call:
+        (one,) = waiting(home)
+        assert one.call == "apply_patch: a" and one.content == patch
+        answered(home)
+        call.reply()
+
+
+def test_a_long_change_is_cut_visibly(home: Home) -> None:
+    """A long old text doesn't hide the new one; a terminal shows the first lines."""
+    home.own(WRITES)
+    home.start()
+    edit = {"file_path": "/p/new.txt", "old_string": "old\n" * 9000, "new_string": "evil" + "\nx" * 9000}
+    with home.call(home.event(tool_name="Edit", tool_input=edit, permission_mode="dontAsk")) as call:
+        (one,) = waiting(home)
+        assert len(one.content) < 4200 and one.content.count("more characters)") == 2 and "+ evil\n" in one.content
+        shown = home.billhook("approvals").stdout
+        assert shown.count("\n") < 80 and "more lines; the page shows them)" in shown
+        answered(home)
+        call.reply()

@@ -395,7 +395,7 @@ Options:
   --ignore CODES                  All except these codes or prefixes of codes.
   --host NAME                     Show what this agent does not support:
                                   claude, codex, gemini ..., or all.
-  --explain [CODE]                Explain a code of a finding, as in --explain
+  --explain [CODE]                Explain the code of a finding, such as
                                   BH301. Without CODE, list all codes.
   --json                          The same as --format json.
   -h, --help                      Show this message and exit.

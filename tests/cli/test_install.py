@@ -384,9 +384,21 @@ Cursor: removed billhook's entries from ~/.cursor/hooks.json; the file is byte f
     assert file.read_text() == text
 
 
+@pytest.mark.parametrize(
+    ("called", "name"),
+    [("agy", "antigravity"), ("Factory Droid", "droid"), ("Crush", "crush"), ("Claude Code", "claude")],
+)
+def test_other_names(me: Person, called: str, name: str) -> None:
+    """An agent's product name, or another one that its users know."""
+    change = json.loads(me.install(called, "--dry-run", "--json").out)
+    assert change["agent"] == name
+    assert name in {agent["agent"] for agent in json.loads(me.alone("doctor", called, "--json").out)["agents"]}
+    assert me.alone("check", "--host", called).code == 0
+
+
 def found_here(me: Person) -> Path:
     """Codex, Gemini CLI and Qwen Code; the file of the last one is broken."""
-    (me.home / ".gemini").mkdir()
+    (me.home / ".gemini" / "tmp").mkdir(parents=True)
     (me.home / ".claude").mkdir()
     codex = me.bin / "codex"
     codex.write_text("#!/bin/sh\n")
@@ -599,6 +611,7 @@ def test_what_was_written_works(me: Person) -> None:
         (("claude", "--events", ""), "--events needs at least one event"),
         (("claude", "--events", " , "), "--events needs at least one event"),
         (("vscode",), "it reads those of Copilot and of Claude Code"),
+        (("VS Code",), "name `copilot` or `claude`"),
         (("claude", "--if-missing", "ask"), "unknown --if-missing `ask`"),
         (("claude", "--project", "--http"), "--http is for your own settings"),
         (("claude", "--project", "--program", "/bin"), "--program is for your own settings"),

@@ -288,8 +288,8 @@ error: no command `frobnicate`
 hint: one of init, install, uninstall, doctor, demo, add,
   remove, list, explain, fire, test, check, replay, trust,
   shadow, promote, agent, events, ui, approvals, allow-once,
-  pause, resume, hook, daemon, schema, completion (see
-  `billhook --help`)
+  pause, resume, fleet, hook, daemon, schema, completion
+  (see `billhook --help`)
 -- exit 2
 """)
 

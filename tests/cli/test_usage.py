@@ -62,8 +62,8 @@ Usage: billhook events verify [OPTIONS]
 Usage: billhook events export [OPTIONS] [SESSION]
 Usage: billhook ui [OPTIONS]
 Usage: billhook approvals [OPTIONS] [COMMAND] [ARGS]...
-Usage: billhook approvals allow [OPTIONS] ID|CODE
-Usage: billhook approvals deny [OPTIONS] ID|CODE
+Usage: billhook approvals allow [OPTIONS] CODE|ID
+Usage: billhook approvals deny [OPTIONS] CODE|ID
 Usage: billhook allow-once [OPTIONS] CODE ...
 Usage: billhook pause [OPTIONS] [TIME]
 Usage: billhook resume [OPTIONS]
@@ -78,8 +78,8 @@ Usage: billhook fleet rollout [OPTIONS] [next|end]
 Usage: billhook fleet events [OPTIONS]
 Usage: billhook fleet verify [OPTIONS] HOST
 Usage: billhook fleet approvals [OPTIONS] [COMMAND] [ARGS]...
-Usage: billhook fleet approvals allow [OPTIONS] ID|CODE
-Usage: billhook fleet approvals deny [OPTIONS] ID|CODE
+Usage: billhook fleet approvals allow [OPTIONS] CODE|ID
+Usage: billhook fleet approvals deny [OPTIONS] CODE|ID
 Usage: billhook hook [OPTIONS] [EVENT]
 Usage: billhook daemon [OPTIONS] COMMAND [ARGS]...
 Usage: billhook daemon run [OPTIONS]

@@ -117,8 +117,8 @@ WORDS: dict[tuple[str, str], Ending] = {
     ("copilot", "agentStop"): GO,
     ("copilot", ""): (2, f"{{{TOOL}}}\n", "WHY\n"),
     ("antigravity", "PreToolUse"): (0, '{"decision":"deny","reason":"WHY"}\n', "WHY\n"),
-    ("antigravity", "PreInvocation"): (0, "{}\n", "WHY\n"),
-    ("antigravity", "Stop"): (0, "{}\n", "WHY\n"),
+    ("antigravity", "PreInvocation"): (0, "{}\n", "WHY\n" + PASSES),
+    ("antigravity", "Stop"): (0, "{}\n", "WHY\n" + PASSES),
     ("devin", "PermissionRequest"): (0, BLOCK, "WHY\n"),
     ("windsurf", "pre_write_code"): (2, "", "WHY\n"),
     ("windsurf", "post_write_code"): GO,
@@ -141,7 +141,21 @@ def test_words(client: Client, name: str, event: str) -> None:
     """The failure answer refuses in the agent's format; an agent that is about to stop is never kept running."""
     assert failing(client, "--as", name, event=event) == WORDS[name, event]
     assert failing(client, f"--as={name}", "--on-failure=deny", event, stdin=b"{}") == WORDS[name, event]
-    assert failing(client, "--as", name, "--on-failure", "allow", event=event) == GO
+    assert failing(client, "--as", name, "--on-failure", "allow", event=event) == allowed(name, event)
+
+
+def allowed(name: str, event: str) -> Ending:
+    """The answer if failures are allowed: without an opinion, in the agent's format."""
+    silence = AGENTS[name].neutral(canonical_event(event, name)) if name in AGENTS else None
+    return 0, "" if silence is None else json.dumps(silence, separators=(",", ":")) + "\n", "WHY\n" + PASSES
+
+
+@pytest.mark.parametrize("event", ["PreToolUse", "PostToolUse", "PreInvocation", "Stop", "SomethingNew"])
+def test_an_empty_answer_that_would_deny(client: Client, launcher: Client, event: str) -> None:
+    """Antigravity denies a call without an answer. Where failures are allowed, both clients print one."""
+    for one in (client, launcher):
+        code, stdout, stderr = failing(one, "--as", "antigravity", "--on-failure", "allow", event, stdin=b"{}")
+        assert (code, json.loads(stdout), stderr) == (0, {"decision": "ask"} if event == "PreToolUse" else {}, GO[2])
 
 
 @pytest.mark.parametrize("kind", ["client", "launcher"])
@@ -173,7 +187,7 @@ def test_words_as_the_agent_reads_them(client: Client, name: str) -> None:
         assert "does not obey" not in reported.error, event
         silent = AGENTS[name].neutral(event) if name in AGENTS else None
         if not denies and silent is not None:  # such an agent takes no answer at all for a refusal
-            assert (out, err) == (json.dumps(silent) + "\n", "WHY\n")
+            assert (out, err) == (json.dumps(silent) + "\n", "WHY\n" + PASSES)
             continue
         assert (PASSES in err) != denies
         if denies:

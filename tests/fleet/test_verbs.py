@@ -104,7 +104,7 @@ def roll_out(host: Machine) -> None:
     assert "stage shadow" in host.admin("publish", str(rules)).out
     eventually(lambda: host.has(2))
     assert host.decision("ls -l") == "none"
-    eventually(lambda: "next-no-ls: deny 1 time" in host.admin("rollout").out, 15)
+    eventually(lambda: "deny 1 time: next-no-ls" in host.admin("rollout").out, 15)
     for stage in ("stage tag:canary: policy 3\n", "in force on all hosts: policy 4\n"):
         ended = host.admin("rollout", "next", "--yes")
         assert ended.code == 0 and ended.out.endswith(stage), ended

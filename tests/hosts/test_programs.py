@@ -87,7 +87,13 @@ def test_a_program_that_was_named(tmp_path: Path) -> None:
 def test_agents_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By their program, their folder, or files in the project; billhook's state in ~/.claude does not count."""
     home, project, bin_ = tmp_path / "home", tmp_path / "project", tmp_path / "bin"
-    for folder in (home / ".claude" / "hooks", home / ".gemini", project / ".cursor", project / ".github", bin_):
+    for folder in (
+        home / ".claude" / "hooks",
+        home / ".gemini" / "tmp",
+        project / ".cursor",
+        project / ".github",
+        bin_,
+    ):
         folder.mkdir(parents=True)
     (bin_ / "codex").write_text("#!/bin/sh\n")
     (bin_ / "codex").chmod(0o755)
@@ -101,3 +107,21 @@ def test_agents_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [name for name, how in seen.items() if how] == ["codex", "gemini", "cursor"]
     (home / ".claude" / "settings.json").write_text("{}")
     assert entries.agents_here("user", str(project))["claude"]
+
+
+def test_agents_with_the_names_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Antigravity's files are in Gemini CLI's folder, and `goose` is also a program for database migrations."""
+    for folder in (tmp_path / ".gemini" / "config", tmp_path / "bin"):
+        folder.mkdir(parents=True)
+    (tmp_path / ".gemini" / "GEMINI.md").write_text("")  # both read it
+    (tmp_path / "bin" / "goose").write_text("#!/bin/sh\n")
+    (tmp_path / "bin" / "goose").chmod(0o755)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.delenv("GEMINI_CLI_HOME", raising=False)
+    seen = entries.agents_here("user", str(tmp_path))
+    assert [name for name, how in seen.items() if how] == ["antigravity"]
+    (tmp_path / ".config" / "goose").mkdir(parents=True)
+    (tmp_path / ".gemini" / "settings.json").write_text("{}")
+    seen = entries.agents_here("user", str(tmp_path))
+    assert [name for name, how in seen.items() if how] == ["gemini", "antigravity", "goose"]

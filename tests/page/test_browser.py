@@ -191,8 +191,9 @@ def test_filters(page: Page) -> None:
     """Filters are in the address, so that a reload and a link show the same."""
     show(page, "timeline")
     page.select_option("select[aria-label=Decision]", "deny")
-    page.wait_for_selector(".row:not(.deny)", state="detached")
-    assert page.locator(".row.deny").count() >= 3 and "decision=deny" in page.url
+    page.wait_for_selector(".row:not(.deny)", state="detached")  # also while the filtered rows are loaded
+    page.wait_for_selector(".row.deny >> nth=2")
+    assert page.locator(".row:not(.deny)").count() == 0 and "decision=deny" in page.url
     page.reload()
     page.wait_for_selector(".row.deny")
     assert page.locator(".row:not(.deny)").count() == 0
@@ -236,12 +237,32 @@ def test_an_open_page_is_enough(chromium: Any, tmp_path: Path) -> None:
         home.start()
         with opened(chromium, home) as page:
             eventually(lambda: is_watched(home.root))
-            caller = Caller(home, "unconfigured")
-            page.click("text=Allow once")
-            assert decision(caller.answered()) == "allow"
+            event = home.event(tool_input={"command": "git push"}, permission_mode="dontAsk")
+            with home.call(event, "--deadline", "58000") as call:
+                page.wait_for_selector(".question >> text=hint: to wait longer, set `approvals:`")
+                page.click("text=Allow once")
+                assert decision(call.reply()) == "allow"
         eventually(lambda: not is_watched(home.root))
-        event = home.event(tool_input={"command": "git push"}, permission_mode="dontAsk")
         assert decision(home.ask(event)) == "ask"
+
+
+def test_a_question_shows_what_would_be_written(chromium: Any, tmp_path: Path) -> None:
+    """The whole change, as text; a secret in it is not shown."""
+    with home_in(tmp_path) as home:
+        home.own("approvals: {time: 60s, channels: []}\nhooks: {edits: {events: PreToolUse, match: Edit, ask: edit?}}")
+        home.start()
+        secret = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+        edit = {"file_path": str(home.project / "run.sh"), "old_string": f"TOKEN={secret}", "new_string": EVIL}
+        with opened(chromium, home) as page:
+            event = home.event(tool_name="Edit", tool_input=edit, permission_mode="bypassPermissions")
+            with home.call(event) as call:
+                text = page.text_content(".question pre")
+                assert text.startswith(f"Edit: {home.project}/run.sh\n- TOKEN=[redacted") and secret not in text
+                assert text.endswith(f"\n+ {EVIL}")
+                assert violations(page) == []
+                unharmed(page)
+                page.click("text=Allow once")
+                assert decision(call.reply()) == "allow"
 
 
 def test_answer_from_somewhere_else(page: Page, home: Home) -> None:

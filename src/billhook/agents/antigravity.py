@@ -105,8 +105,7 @@ AGENT: Final = base.Agent(
     )
     | {"UserPromptSubmit": base.row("context", deny=base.UNPREVENTED)},
     refusals=(
-        base.Refusal("unrefused", 0, {}),
-        base.Refusal("prompt compact subagent", 0, {}),
+        base.Refusal("prompt compact subagent", 0, None),
         base.Refusal("", 0, {"decision": "deny", "reason": "@"}),
     ),
     sends=lambda payload, _environ: 3 * ("conversationId" in payload and "workspacePaths" in payload),
@@ -114,7 +113,7 @@ AGENT: Final = base.Agent(
     without_program=True,  # the editor
     project_file=".agents/hooks.json",
     user_file=".gemini/config/hooks.json",
-    traces=("config",),
+    traces=("config", "antigravity"),
     next_steps=(("any", "check with `agy -p /hooks`: some versions have dropped PreToolUse hooks"),),
     ungrouped=frozenset(_EVENTS.values()) - {"PreToolUse", "PostToolUse"} | {"PostInvocation"},
     hooks_key="billhook",

@@ -389,6 +389,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
     program: str = ""  # the executable on PATH
     without_program: bool = False  # whether it can be used without that program
+    shares_program: bool = False  # whether another common program has that name: on PATH alone it shows nothing
     is_editor: bool = False  # whether that program is an editor: what runs in its terminal may be the user's
     project_file: str = ""  # the file with the entries of a project, relative to the project
     user_file: str = ""  # the file with those of the user, relative to the home folder

@@ -187,6 +187,7 @@ AGENT: Final = base.Agent(
     program="gemini",
     project_file=".gemini/settings.json",
     user_file=".gemini/settings.json",
+    traces=("settings.json", "tmp", "oauth_creds.json", "installation_id", "trustedFolders.json", "extensions"),
     transcripts=True,
     names_calls=False,
     home_variable="GEMINI_CLI_HOME",

@@ -42,6 +42,7 @@ AGENT: Final = base.Agent(
     refusals=(base.Refusal("prompt subagent compact", 0, None, "client"), base.Refusal("")),
     sends=lambda payload, _environ: 3 * ("event" in payload and not {"hook_event_name", "cwd"} & set(payload)),
     program="goose",
+    shares_program=True,  # a tool for database migrations
     project_file=_FILE,
     user_file=_FILE,
     traces=("../.config/goose",),

@@ -58,7 +58,7 @@ class ChannelMessage(msgspec.Struct, frozen=True):
 
     def text(self, longest: int = _LONGEST) -> str:
         """The question for people. A long call is cut, and that is visible."""
-        call = visible(self.question.call)
+        call = visible(self.question.text)
         if len(call) > longest:
             call = f"{call[:longest]} ... ({len(call) - longest} more characters)"
         how = "" if self.link else f"billhook approvals allow {self.question.code}"

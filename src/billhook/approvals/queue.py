@@ -44,6 +44,8 @@ class QueuedQuestion(msgspec.Struct, frozen=True):
     hooks: tuple[str, ...]
     asked: float
     until: float  # when silence denies
+    content: str = ""  # what a file tool would write
+    hint: str = ""  # how such questions wait longer, if something ends this wait early
     answer: Literal["", "allow", "deny"] = ""
     by: str = ""
     via: str = ""  # `terminal`, `page`, or the channel whose link was used
@@ -51,6 +53,11 @@ class QueuedQuestion(msgspec.Struct, frozen=True):
     why: str = ""  # the reason of a deny, in the words of the person
     key: str = ""  # identifies project, folder, session, tool and input
     used: float = 0.0  # when the call ran with the answer
+
+    @property
+    def text(self) -> str:
+        """The call with its content, for people."""
+        return f"{self.call}\n{self.content}" if self.content else self.call
 
     @property
     def state(self) -> State:

@@ -12,15 +12,16 @@ from billhook.approvals.queue import WINDOW, AnsweredError, Questions, QueuedQue
 from billhook.approvals.watching import watcher
 from billhook.cli.options import at_terminal, flag, option, refuse_programs
 from billhook.cli.screen import note, report, say, say_json, shown_path
-from billhook.core.text import visible
+from billhook.core.text import counted, visible
 from billhook.store.files import state_root
 
 _WHY = "only a person can answer"
 _INTERVAL = 0.1
+_MOST_LINES = 60  # of what a call would write
 _EPILOG = """\b
 Examples:
   billhook approvals                  what waits for an answer
-  billhook approvals --watch          show each new question, and ask for the answer
+  billhook approvals --watch          show each new question, and prompt for the answer
   billhook approvals allow K7QF2M
   billhook approvals deny K7QF2M --reason "use a branch"
 
@@ -28,8 +29,8 @@ Exit code: 0 done, 1 someone else answered first, 2 usage, or refused."""
 
 
 @click.group(epilog=_EPILOG, invoke_without_command=True)
-@flag("--watch", "Stay, and show new questions. In a terminal, ask for the answer.")
-@flag("--all", "every", "Also show the questions of the last day that are over.")
+@flag("--watch", "Keep running, and show each new question. In a terminal, prompt for the answer.")
+@flag("--all", "every", "Also show the finished questions of the last day.")
 @flag("--json", "as_json", "Print one line of JSON for each question.")
 @click.pass_context
 def verb(ctx: click.Context, watch: bool, every: bool, as_json: bool) -> int:
@@ -51,16 +52,28 @@ def verb(ctx: click.Context, watch: bool, every: bool, as_json: bool) -> int:
     return 0
 
 
-@verb.command()
-@click.argument("name", metavar="ID|CODE")
+@verb.command(
+    epilog="""\b
+Example:
+  billhook approvals allow K7QF2M    the code is in `billhook approvals`
+
+Exit code: 0 allowed, 1 someone else answered first, 2 usage, or refused."""
+)
+@click.argument("name", metavar="CODE|ID")
 @flag("--json", "as_json", "Print one line of JSON.")
 def allow(name: str, as_json: bool) -> int:
     """Allow the call of a question: exactly this call, once."""
     return _answer(name, True, as_json)
 
 
-@verb.command()
-@click.argument("name", metavar="ID|CODE")
+@verb.command(
+    epilog="""\b
+Example:
+  billhook approvals deny K7QF2M --reason "use a branch"
+
+Exit code: 0 denied, 1 someone else answered first, 2 usage, or refused."""
+)
+@click.argument("name", metavar="CODE|ID")
 @option("--reason", "why", "TEXT", "Why; the model reads it.", default="")
 @flag("--json", "as_json", "Print one line of JSON.")
 def deny(name: str, why: str, as_json: bool) -> int:
@@ -125,8 +138,17 @@ def _ask(one: QueuedQuestion) -> bool:
 
 def lines_of(one: QueuedQuestion) -> Iterator[str]:
     left = max(0, one.until - time.time())
-    words = {"waiting": f"denied in {left:.0f} s", "late": "denied by silence; an allow is for the next equal call"}
+    words = {
+        "waiting": f"denied in {left:.0f} s",
+        "late": "denied without an answer; an allow is for the next equal call",
+    }
     who = f" by {one.by or 'someone'} ({one.via})" if one.answer else ""
     yield f"{one.code}  {visible(one.call)}"
+    content = visible(one.content).split("\n") if one.content else []
+    yield from (f"        {line}" for line in content[:_MOST_LINES])
+    if len(content) > _MOST_LINES:
+        yield f"        ... ({counted(len(content) - _MOST_LINES, 'more line')}; the page shows them)"
     yield f"        {visible(one.reason)}" if one.reason else f"        asked by {', '.join(map(visible, one.hooks))}"
     yield f"        {one.agent} in {visible(shown_path(one.project))}; {words.get(one.state, one.state)}{visible(who)}"
+    if one.hint and one.state == "waiting":
+        yield f"        hint: {one.hint}"

@@ -14,9 +14,8 @@ import msgspec
 from billhook.agents import AGENTS, TABLE
 from billhook.agents.base import Agent, able
 from billhook.agents.transcripts import READERS
-from billhook.agents.without_hooks import WITHOUT_HOOKS
 from billhook.cli.findings import FORMATS
-from billhook.cli.install import READS_OTHERS
+from billhook.cli.install import agent_named
 from billhook.cli.install.entries import checked, ours, parse, times
 from billhook.cli.options import choice, complete_among, flag, option, usage, words
 from billhook.cli.screen import filled, hint, note, noting, picked, report, say, shown_path
@@ -43,15 +42,6 @@ class HostReport(msgspec.Struct, frozen=True):
     built_in: tuple[str, ...] = ()  # the limits of built-ins
 
 
-def host_named(name: str, *also: str) -> Agent:
-    """The agent of that name. Raises UsageError with a suggestion; `also` are other valid names."""
-    if name in WITHOUT_HOOKS:
-        raise UsageError(WITHOUT_HOOKS[name].refusal[0], hint=WITHOUT_HOOKS[name].refusal[1])
-    if name not in AGENTS:
-        raise UsageError(f"--host: no agent `{name}`", hint=READS_OTHERS.get(name) or suggest(name, [*AGENTS, *also]))
-    return AGENTS[name]
-
-
 def hosted(host: Agent, hooks: Sequence[HookDeclaration], left: int, projects: Iterable[str]) -> HostReport:
     """The limits of these hooks in an agent, in the order of the files."""
     installed = _deadlines(host, projects)
@@ -68,7 +58,7 @@ def limits_of_builtins(config: Config, host: Agent) -> Iterator[str]:
     """What an agent can't do for the guard and for limits, as sentences."""
     event, asks = host.spellings.get("PreToolUse", "PreToolUse"), able(host, "PreToolUse").ask
     if guard_settings(config.builtins["guard"], config.sources).judges and not asks:
-        yield f"on {event} the guard's ask becomes deny; the reason names the rule that allows the call"
+        yield f"on {event} the guard's ask becomes deny; the reason contains a rule that would allow the call"
     limits = filled_options("rate-limit", config.builtins["rate-limit"].options)["limits"]
     if not asks and any(one.get("then") == "ask" for one in limits):
         yield f"on {event} the ask of rate-limit becomes deny"
@@ -138,7 +128,7 @@ def _data(host: Agent, limit: HostLimit) -> dict[str, object]:
 
 # `billhook check`:
 _UNREAD = ("BH101", "BH102", "BH103")  # a file could not be opened or read at all, so its content is unknown
-_EXPLAIN_HELP = "Explain a code of a finding, as in --explain BH301. Without CODE, list all codes."
+_EXPLAIN_HELP = "Explain the code of a finding, such as BH301. Without CODE, list all codes."
 
 
 def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -214,7 +204,7 @@ def verb(
 def _for_host(name: str, paths: Sequence[str], *, as_json: bool) -> int:
     """Show the limits of hooks in one agent, or in all; the exit code."""
     about, unread = [], False
-    for host in list(AGENTS.values()) if name == "all" else [host_named(name, "all")]:
+    for host in list(AGENTS.values()) if name == "all" else [agent_named(name, "all")]:
         configs = [_loaded(path, host.name) for path in paths or (None,)]
         entries = {_key(entry.declared): entry for config in configs for entry in config.entries}
         active = [entry for entry in entries.values() if entry.state not in ("off", "same")]

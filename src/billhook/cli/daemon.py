@@ -128,7 +128,7 @@ def start(http: str, exposed: bool, idle: float | None, as_json: bool, quiet: bo
     """Start the daemon in the background, and wait until it is running. If it is running already with these options,
     nothing happens.
 
-    Without options, the options of the last daemon apply, unless that was stopped by a command.
+    Without options, the options of the last daemon apply, unless `billhook daemon stop` stopped it.
     """
     options = [*(["--http", http] if http else []), *(["--exposed"] if exposed else [])]
     options += ["--idle-exit", str(idle)] if idle is not None else []

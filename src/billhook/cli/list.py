@@ -50,18 +50,18 @@ def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json:
     """Show all hooks in the order in which they run, and those that do not run, with the reason.
 
     With --host, show what applies in that agent. An agent runs the hooks of its settings file itself, and does not have
-    every event. `billhook check --host NAME` shows what it does not support. For an agent that runs no hooks but has
-    rules of its own (zed), print the rules as its settings; those that it can't have are on stderr.
+    every event. `billhook check --host NAME` shows what it does not support. Zed runs no hooks but has its own rules:
+    `--host zed` prints your rules as settings for Zed, and on stderr those that Zed can't express.
     """
     config = loaded(configs)
     agent = None
     if host is not None:
         from billhook.agents.without_hooks import WITHOUT_HOOKS
-        from billhook.cli.check import host_named
+        from billhook.cli.install import agent_named
 
         if (hookless := WITHOUT_HOOKS.get(host)) is not None and hookless.tools:
             return _exported(config, hookless, as_json)
-        agent = host_named(host)
+        agent = agent_named(host)
         config = loader.load_for_cwd(".", configs, host=agent.name)
     wanted = checked_event(event, config) if event is not None else ""
     found = [row for row in rows(config) if not wanted or row.handles(wanted)]
@@ -96,6 +96,7 @@ def _exported(config: Config, agent: "HooklessAgent", as_json: bool) -> int:
     screen.say(agent.settings(found.patterns), whole=True)
     for one in found.left:
         screen.note(f"not for {agent.title}: {screen.with_shown_paths(one)}")
+    _hints(config)
     return 0
 
 

@@ -6,7 +6,7 @@ and the user has configured `approvals:` or sees the queue now. Otherwise the ag
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -29,10 +29,16 @@ from billhook.core.functions import in_thread
 NAME: Final = "approvals"  # of its outcome in a verdict
 _UNATTENDED: Final = ("bypassPermissions", "dontAsk")  # permission modes in which an agent shows no question
 _MARGIN: Final = 0.2  # seconds before the agent's deadline at which silence denies
+_MOST_OF_IT: Final = 0.9  # of the configured time: a shorter wait has a hint
 _LONGEST: Final = 4000  # characters of a call, and of a reason
 _WATCHED: Final = ApprovalSettings(channels=())  # without `approvals:`, while a person watches the queue
 _UNWATCHED: Final = ApprovalSettings(channels=(), seconds=0.0)
-_WHILE_OPEN: Final = "it waits for the user's answer while `billhook ui` or `billhook approvals --watch` is open"
+_WHILE_OPEN: Final = (
+    "no person could answer; such calls wait while `billhook ui` or `billhook approvals --watch` is open, or with "
+    "`approvals:` in the user's hooks.yaml"
+)
+_UNSET: Final = "to wait longer, set `approvals:` in your hooks.yaml and run `billhook install`"
+_SHORT: Final = "the agent's settings end the wait early; `billhook doctor` shows the fix"
 _PLACES: Final = {"terminal": "in a terminal", "page": "on the page"}
 
 
@@ -55,7 +61,9 @@ class Approver(msgspec.Struct, frozen=True):
             return replace(verdict, reason=f"{verdict.reason} ({_WHILE_OPEN})".lstrip())
         began = time.monotonic()
         seconds = max(0.0, min(settings.seconds, ends - began - _MARGIN))
-        question = self._question(verdict, asking, seconds)
+        is_early = seconds < settings.seconds * _MOST_OF_IT
+        hint = (_UNSET if self.settings is None else _SHORT) if is_early else ""
+        question = replace(self._question(verdict, asking, seconds), hint=hint)
         try:
             asked, problems = await self._asked(question, settings, seconds)
             allowed = asked.answer == "allow" and await in_thread(lambda: Questions(self.root).use(asked.id))
@@ -118,6 +126,7 @@ class Approver(msgspec.Struct, frozen=True):
             event=event.hook_event_name,
             tool=tool,
             call=_cut(redact(f"{tool}: {about}")),
+            content=_content(tool, given, redact),
             reason=_cut(redact(verdict.reason)),
             hooks=asking,
             asked=now,
@@ -126,8 +135,23 @@ class Approver(msgspec.Struct, frozen=True):
         )
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ... ({len(text) - _LONGEST} more characters)"
+def _content(tool: str, given: object, redact: Callable[[str], str]) -> str:
+    """What a file tool would write. Each part gets an equal share, so that a long one hides no other."""
+    if tool not in tools.FILE_TOOLS or not isinstance(given, Mapping) or not tools.subject_of(tool, given):
+        return ""
+    parts = tools.changes(tool, given)
+    share = _LONGEST // max(1, len(parts))
+    return _cut("\n".join(_cut(_part(sign, redact(text)), share) for sign, text in parts), 2 * _LONGEST)
+
+
+def _part(sign: str, text: str) -> str:
+    if sign in ("+", "-"):
+        return "\n".join(f"{sign} {line}" for line in text.split("\n"))
+    return f"{sign}: {text}" if sign else text
+
+
+def _cut(text: str, longest: int = _LONGEST) -> str:
+    return text if len(text) <= longest else f"{text[:longest]} ... ({len(text) - longest} more characters)"
 
 
 def _answer(asked: QueuedQuestion, seconds: float, *, allowed: bool) -> Answer:
@@ -144,7 +168,8 @@ def _answer(asked: QueuedQuestion, seconds: float, *, allowed: bool) -> Answer:
         reason = f"this needs an approval of its own: {who} allowed an equal call, once{about}"
         return Answer(decision=Decision.DENY, reason=reason, data=data)
     shows = f"the user can run `billhook approvals allow {asked.code}`, and this call may then be repeated"
-    return Answer(decision=Decision.DENY, reason=f"no answer within {seconds:.0f} s{about} ({shows})", data=data)
+    notes = "; ".join(filter(None, (shows, asked.hint)))
+    return Answer(decision=Decision.DENY, reason=f"no answer within {seconds:.0f} s{about} ({notes})", data=data)
 
 
 def _with(verdict: Verdict, answer: Answer, began: float, problems: Sequence[str]) -> Verdict:

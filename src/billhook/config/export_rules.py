@@ -53,9 +53,9 @@ def _rules(config: Config, left: list[str]) -> Iterator[tuple[str, str, str]]:
             continue
         action, conditions = entry.declared.action, entry.declared.conditions
         if not isinstance(action, FixedAnswer) or action.decision not in ("deny", "ask", "allow"):
-            left.append(f"{_shown(entry)}: it is a program, or does more than to decide")
+            left.append(f"{_shown(entry)}: it runs a program, or does more than decide")
         elif conditions != Conditions(rules=conditions.rules) or not conditions.rules:
-            left.append(f"{_shown(entry)}: its conditions are not only rules like `Bash(git push *)` in `if`")
+            left.append(f"{_shown(entry)}: it has conditions other than rules such as `Bash(git push *)` in `if`")
         else:
             yield from ((_shown(entry), action.decision, text) for text in conditions.rules)
 

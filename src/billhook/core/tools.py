@@ -30,6 +30,7 @@ _TEXTS: Final = {
     "newstring": "new text", "newstr": "new text",
 }  # fmt: skip
 _OF_FILE_TOOLS: Final = {**dict.fromkeys(_FILE.split(), "file"), **_TEXTS}
+_SIGNS: Final = {"old text": "-", "new text": "+", "content": "+", "newsource": "+", "patch": ""}
 _PATCH: Final = {**dict.fromkeys(("command", "patch", "input", "diff"), "patch"), **_OF_FILE_TOOLS}
 _MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     **dict.fromkeys(FILE_TOOLS, _OF_FILE_TOOLS),
@@ -107,21 +108,36 @@ def _place(path: str, cwd: str) -> str:
 
 def paths(tool: str, given: Mapping[str, Any]) -> Iterator[str]:
     """Every file that the input of a file tool names, lists included: one call may edit several files."""
-    if tool not in FILE_TOOLS:
-        return
+    for key, value in _values(given) if tool in FILE_TOOLS else ():
+        if isinstance(value, str) and _is_file(_word(key)):
+            yield value
+
+
+def _is_file(word: str) -> bool:
+    return _OF_FILE_TOOLS.get(word) == "file" or word in _FILES
+
+
+def _values(given: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    """Every value in an input with its key; "" for one in a list, except in a list of paths."""
     waiting: list[tuple[str, object]] = list(given.items())[::-1]
     for _ in range(_MOST_VALUES):
         if not waiting:
             return
         key, value = waiting.pop()
-        word = _word(key) if isinstance(key, str) else ""
-        if isinstance(value, str):
-            if _OF_FILE_TOOLS.get(word) == "file" or word in _FILES:
-                yield value
-        elif isinstance(value, Mapping):
+        key = key if isinstance(key, str) else ""
+        if isinstance(value, Mapping):
             waiting += list(value.items())[::-1]
         elif isinstance(value, list | tuple):
-            waiting += ((key if word in _FILES else "", one) for one in reversed(value))
+            waiting += ((key if _word(key) in _FILES else "", one) for one in reversed(value))
+        else:
+            yield key, value
+
+
+def changes(tool: str, given: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What a file tool would do with its files: every other value of the input as text, with the sign of a line in a
+    diff (`-` is old, `+` is new), or with its key. `tool` is a canonical name."""
+    found = [(key, str(value)) for key, value in _values(given) if not (value is None or _is_file(_word(key)))]
+    return [(_SIGNS.get(_MEANINGS[tool].get(_word(key), _word(key)), key), text) for key, text in found]
 
 
 def odd_paths(given: Mapping[str, Any]) -> bool:

@@ -65,7 +65,7 @@ def _question(root: Path, id_: str, fields: Mapping[str, str]) -> Response:
     late = "The call was denied meanwhile; if you allow it, the agent can repeat it." if one.state == "late" else ""
     about = [f"{one.agent} in {one.project}", one.reason, late]
     lines = "".join(f"<p>{html.escape(line)}</p>" for line in about if line)
-    return _sheet(200, "Allow this call?", "", f'<pre tabindex="0">{html.escape(one.call)}</pre>{lines}', buttons)
+    return _sheet(200, "Allow this call?", "", f'<pre tabindex="0">{html.escape(one.text)}</pre>{lines}', buttons)
 
 
 def _sheet(status: int, title: str, text: str, content: str = "", buttons: str = "") -> Response:

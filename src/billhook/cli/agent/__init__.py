@@ -46,7 +46,7 @@ other signals).""")
 @option(
     "--model",
     "M",
-    "scripted:FILE, anthropic:MODEL or openai:MODEL.  [default: the service whose key is set, and MODEL_ID]",
+    "scripted:FILE, anthropic:MODEL or openai:MODEL.  [default: MODEL_ID, at the service whose API key is set]",
     default="",
 )
 @config_option
@@ -58,8 +58,8 @@ other signals).""")
     callback=among(MODES),
 )
 @option("--resume", "ID", "Continue a session: its id, its name, or `.` for the newest here.")
-@flag("--init", "Fire Setup (init) first.")
-@flag("--maintenance", "Fire Setup (maintenance) first.")
+@flag("--init", "First fire the event Setup, with the trigger init.")
+@flag("--maintenance", "First fire the event Setup, with the trigger maintenance.")
 @option("--context-budget", "budget", "TOKENS", "Compact the conversation if it gets longer.", type=int)
 @flag("--json", "as_json", "Print typed events as JSON lines.")
 def verb(**given: Any) -> int:

@@ -141,14 +141,15 @@ def _listed(word: str, field: str = "title") -> str:
 
 _HELP = f"""Check whether agents call billhook in this folder, and if not, why.
 
-Checks the agent's settings and timeouts, whether the agent trusts this folder, the daemon, the hooks and the event log.
+Checks the agent's settings and timeouts, the daemon, the hooks and the event log, and whether the
+agent trusts this folder.
 Each problem comes with a fix. Nothing is changed.
 
 With --canary, billhook starts the agent in this folder, without a model, with a unique prompt. If that prompt appears
 in the event log, the agent calls billhook.
 
 With --coverage, billhook counts the tool calls in the transcripts of {_listed("and")}, and
-those that are missing in the event log.
+those that are missing from the event log.
 """
 
 

@@ -15,10 +15,10 @@ LINES = {
     "leave": "Make this machine independent again.",
     "status": "Show the policy of this host, or all hosts.",
     "publish": "Check, test, sign and publish a policy.",
-    "rollout": "Show how far the next policy is; widen or end it.",
-    "events": "The events of all hosts.",
-    "verify": "Check that the stream holds exactly a host's records.",
-    "approvals": "The questions of all hosts, and their answers.",
+    "rollout": "Show, widen or end the rollout of the next policy.",
+    "events": "Show the events of all hosts.",
+    "verify": "Check that a host's records in the stream are unchanged.",
+    "approvals": "Show and answer the questions of all hosts.",
 }
 
 
@@ -49,7 +49,7 @@ Examples:
 Exit code: 0 done, 1 findings, 2 usage or failure.""",
 )
 def verb() -> None:
-    """One policy for many machines, and one place for what they decided.
+    """One policy for many machines, and one place to see what they decided.
 
     An organisation publishes a signed policy to a NATS server; every enrolled host obeys it within seconds, and keeps
     the last one when it is offline. Needs the extra `fleet`. Docs: docs/fleet.md.

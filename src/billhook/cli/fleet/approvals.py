@@ -18,7 +18,7 @@ from billhook.fleet import server
 from billhook.fleet.questions import ApproverDesk, FleetQuestion
 
 T = TypeVar("T")
-_AS = option("--as", "member", "NAME", "Whose credentials: an approver's.  [default: admin]", default="admin")
+_AS = option("--as", "member", "NAME", "The approver whose credentials to use.  [default: admin]", default="admin")
 
 
 @click.group(
@@ -50,7 +50,7 @@ def verb(ctx: click.Context, member: str, path: str, as_json: bool) -> int:
 
 
 @verb.command()
-@click.argument("name", metavar="ID|CODE")
+@click.argument("name", metavar="CODE|ID")
 @_AS
 @fleet_option
 @flag("--json", "as_json", "Print one line of JSON.")
@@ -60,7 +60,7 @@ def allow(name: str, member: str, path: str, as_json: bool) -> int:
 
 
 @verb.command()
-@click.argument("name", metavar="ID|CODE")
+@click.argument("name", metavar="CODE|ID")
 @option("--reason", "why", "TEXT", "Why; the model reads it.", default="")
 @_AS
 @fleet_option

@@ -44,7 +44,7 @@ Examples:
 Exit code: 0 success, also if nothing matches; 2 usage, or a stream
 that can't be read.""")
 @option("--host", "-H", "hosts", "HOST,..", "Only these hosts.", multiple=True)
-@option("--session", "-s", "sessions", "S,..", "Only these: names, ids, or their first characters.", multiple=True)
+@option("--session", "-s", "sessions", "S,..", "Only these sessions, by name or (start of) id.", multiple=True)
 @option("--text", "TEXT", "Only events that contain this; case matters.")
 @query.filter_options
 @query.slice_options("100 in the table")
@@ -191,11 +191,11 @@ can't be read.""")
 @fleet_option
 @click.pass_context
 def verify_verb(ctx: click.Context, host: str, since: str | None, as_json: bool, path: str, member: str) -> int:
-    """Check that the stream holds exactly the chain of a host's records.
+    """Check that a host's records in the stream are complete and unchanged.
 
     On the host itself, every record of the stream is compared with the host's log. Elsewhere, and with --fleet, the
     chain in the stream is checked alone: each record contains the hash of the one before. The first difference is
-    named.
+    printed.
     """
     own = enrolment.enrolment(state_root())
     if own is not None and own.name == host and ctx.get_parameter_source("path") is click.core.ParameterSource.DEFAULT:

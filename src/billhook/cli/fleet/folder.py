@@ -27,7 +27,7 @@ def fleet_option(verb: Callable[..., Any]) -> Callable[..., Any]:
 
 def reader_option(verb: Callable[..., Any]) -> Callable[..., Any]:
     """`--as NAME`: whose credentials are used."""
-    text = "Whose credentials: the name of a .creds file in the folder.  [default: reader]"
+    text = "Whose credentials to use: the name of a .creds file in the folder.  [default: reader]"
     return option("--as", "member", "NAME", text, default="reader")(verb)
 
 

@@ -114,7 +114,7 @@ def _is_local(url: str) -> bool:
 Examples:
   billhook fleet leave
 
-Exit code: 0 done, 1 this machine was no host, 2 usage, or refused.""")
+Exit code: 0 done, 1 this machine was not a host, 2 usage, or refused.""")
 @flag("--yes", "Don't ask. Only in a terminal.")
 @flag("--json", "as_json", "Print one line of JSON; needs --yes.")
 def leave_verb(yes: bool, as_json: bool) -> int:
@@ -130,5 +130,5 @@ def leave_verb(yes: bool, as_json: bool) -> int:
     if policy is not None:
         log_trust("left the fleet", (), loaded(()), what=f"{policy.host} of {policy.org}")
     found = enrolment.leave(root)
-    report(as_json, ["left the fleet" if found else "this machine is no host of a fleet"], {"left": found})
+    report(as_json, ["left the fleet" if found else "this machine is not a host of a fleet"], {"left": found})
     return 0 if found else 1

@@ -28,10 +28,10 @@ Exit code: 0 done, 2 usage or failure.""")
 @fleet_option
 @option("--host", "hosts", "NAME", "Create credentials for a host. May be repeated.", multiple=True)
 @option("--reader", "readers", "NAME", "Create credentials that read everything. May be repeated.", multiple=True)
-@option("--approver", "approvers", "NAME", "The same, and the answers to questions count.", multiple=True)
+@option("--approver", "approvers", "NAME", "The same, but may also answer questions.", multiple=True)
 @option("--tag", "tags", "TAG", "A tag of these hosts, for rollouts. May be repeated.", multiple=True)
 @option("--revoke", "revoked", "NAME", "Remove a host or another member. May be repeated.", multiple=True)
-@option("--url", "URL", "The address of the servers: creates the streams there.", default="")
+@option("--url", "URL", "Create the streams on the servers at this address.", default="")
 @option("--ca", "FILE", "The certificate of the authority that signed the servers' certificates.", default="")
 @option("--replicas", "NUMBER", "How many servers store each stream: 1, 3 or 5.", type=click.Choice(["1", "3", "5"]))
 @flag("--json", "as_json", "Print one line of JSON.")
@@ -87,7 +87,7 @@ def _lines(folder: Path, fleet: FleetFolder) -> Iterator[str]:
     yield f"organisation `{fleet.org}`, {counted(len(fleet.hosts), 'host')}"
     yield f"signing key {keys.fingerprint(fleet.policy_key)}"
     yield ""
-    yield f"{here}/signing.key    signs policies: keep it secret, and in a backup"
+    yield f"{here}/signing.key    signs policies: keep it secret, and keep a backup"
     yield f"{here}/account.conf   for the NATS servers: `accounts {{ {fleet.org} {{ include ./account.conf }} }}`"
     yield f"{here}/*.creds        one file for each member; a host needs only its own"
     if not fleet.url:

@@ -46,7 +46,7 @@ Exit code: 0 published, 1 not published: problems or failed tests,
 def publish_verb(file: str, path: str, as_json: bool) -> int:
     """Check a hooks.yaml, run its tests, sign it, and publish it as the policy of all hosts.
 
-    `fleet:` in the file contains how long it is valid, and the stages of its rollout.
+    In the file, `fleet:` sets how long the policy is valid, and the stages of its rollout.
     """
     refuse_agents("`billhook fleet publish`", _WHY)
     folder = Path(path)
@@ -62,7 +62,7 @@ def publish_verb(file: str, path: str, as_json: bool) -> int:
     data = {"sequence": document.sequence, "stage": stage or None, "only_managed": unused}
     report(as_json, [f"published: policy {document.sequence}{f', stage {stage}' if stage else ''}"], data)
     if unused:
-        note(f"only hosts that are enrolled as managed use {', '.join(unused)}")
+        note(f"these hooks run only on managed hosts: {', '.join(unused)}")
     return 0
 
 
@@ -110,7 +110,7 @@ def _run(words: Sequence[str], home: Path, project: Path) -> subprocess.Complete
 Examples:
   billhook fleet rollout             which hosts have the next policy, and what it would decide
   billhook fleet rollout next        the next stage
-  billhook fleet rollout end         back to the rules before
+  billhook fleet rollout end         return to the policy before it
 
 Exit code: 0 done, or no rollout; 1 not changed; 2 usage or failure.""")
 @click.argument("step", required=False, type=click.Choice(["next", "end"]))
@@ -118,7 +118,7 @@ Exit code: 0 done, or no rollout; 1 not changed; 2 usage or failure.""")
 @flag("--yes", "Don't ask.")
 @flag("--json", "as_json", "Print one line of JSON; to change the stage it needs --yes.")
 def verb(step: str | None, path: str, yes: bool, as_json: bool) -> int:
-    """Show how far the next policy is, and widen or end its rollout.
+    """Show the rollout of the next policy, and widen or end it.
 
     A policy with `stages` reaches the hosts one stage after the other. In the stage `shadow` every host runs its new
     and changed hooks without effect, and their decisions are shown here.
@@ -173,7 +173,7 @@ def would_be(folder: Path, fleet: FleetFolder, candidate: PolicyCandidate) -> di
 def _lines(
     fleet: FleetFolder, now: PolicyDocument, candidate: PolicyCandidate, would: dict[str, dict[str, int]]
 ) -> Iterator[str]:
-    yield f"policy {now.sequence}, the next one since {shown_age(candidate.since)}"
+    yield f"policy {now.sequence}, rollout began {shown_age(candidate.since)}"
     stages = [f"[{stage}]" if place == candidate.at else stage for place, stage in enumerate(candidate.stages)]
     yield from beside("  stages    ", " -> ".join(stages))
     hosts, how = hosts_of(fleet, candidate), " (in shadow mode)" if candidate.stage == SHADOW else ""
@@ -182,6 +182,6 @@ def _lines(
     yield from beside("  hosts     ", f"{len(hosts)} of {len(fleet.hosts)}{how}{named}")
     for hook, counts in would.items():
         times = ", ".join(f"{answer} {counted(number, 'time')}" for answer, number in counts.items())
-        yield from beside("  would     ", f"{hook}: {times}")
+        yield from beside("  would     ", f"{times}: {hook}")
     if candidate.stage == SHADOW and not would:
-        yield "  would     no decision was recorded so far"
+        yield "  would     no decision so far"

@@ -43,7 +43,7 @@ def verb(path: str, as_json: bool) -> int:
     member = enrolment(root)
     if member is None:
         raise UsageError(
-            "this machine is no host of a fleet", hint="`billhook fleet enrol URL CREDS`, or --fleet FOLDER"
+            "this machine is not a host of a fleet", hint="`billhook fleet enrol URL CREDS`, or --fleet FOLDER"
         )
     return _of_this_host(root, member, as_json)
 

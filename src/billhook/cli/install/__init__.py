@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from billhook.agents import AGENTS, TABLE, agent
+from billhook.agents import AGENTS, EVERY_AGENT, TABLE, agent
 from billhook.agents.base import Agent, Scope
 from billhook.agents.without_hooks import WITHOUT_HOOKS
 from billhook.cli.install import entries, plan
@@ -28,19 +28,34 @@ from billhook.config.trust import approve_entry, record_trust
 from billhook.core import client_env, strictjson
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import counted, suggest, visible
+from billhook.core.tools import folded
 from billhook.store.files import state_root
 
 ALL = "all"
 _CHANGES = "only a person may change its hooks"
 ANOTHER = [*AGENTS][1]  # for examples: an agent that is not Claude Code
-_NO_FILE = "{} has no settings file: it reads those of {} and of Claude Code; name `{}` or `claude`"
-READS_OTHERS = {
-    alias: _NO_FILE.format(agent(name).title, agent(row.module).title, row.module)
-    for name, row in TABLE.items()
-    if row.speaks
-    for alias in agent(name).aliases
-}
-"""Names of agents that read the files of other agents, with a hint that names those."""
+
+
+def agent_named(name: str, *also: str) -> Agent:
+    """The agent with that name, title or alias. Raises UsageError; `also` are other valid names, for a suggestion."""
+    plain = folded(name)
+    if plain in WITHOUT_HOOKS:
+        raise UsageError(WITHOUT_HOOKS[plain].refusal[0], hint=WITHOUT_HOOKS[plain].refusal[1])
+    if name in AGENTS:
+        return AGENTS[name]
+    for one in EVERY_AGENT.values():
+        if plain.replace(" ", "") in (folded(known).replace(" ", "") for known in (one.name, one.title, *one.aliases)):
+            return _with_settings(one)
+    raise UsageError(f"no agent `{name}`", hint=suggest(name, (*AGENTS, *also)))
+
+
+def _with_settings(host: Agent) -> Agent:
+    """The agent. Raises UsageError if it reads the settings of others only."""
+    if host.name in AGENTS:
+        return host
+    other = agent(TABLE[host.name].module)
+    message = f"{host.title} has no settings file: it reads those of {other.title} and of Claude Code"
+    raise UsageError(message, hint=f"name `{other.name}` or `claude`: {host.title} then calls billhook, too")
 
 
 def scope_options(verb: Callable[..., object]) -> Callable[..., object]:
@@ -71,14 +86,8 @@ def named(agents: Sequence[str]) -> tuple[list[Agent], bool]:
     """The named agents, each once, and whether `all` was named. Raises UsageError."""
     if not agents:
         raise UsageError("no agent was named", hint=f"name one of {', '.join(AGENTS)}, or {ALL}")
-    for name in agents:
-        if name in WITHOUT_HOOKS:
-            raise UsageError(WITHOUT_HOOKS[name].refusal[0], hint=WITHOUT_HOOKS[name].refusal[1])
-        if name not in AGENTS and name != ALL:
-            raise UsageError(f"no agent `{name}`", hint=READS_OTHERS.get(name) or suggest(name, (*AGENTS, ALL)))
-    if ALL in agents:
-        return list(AGENTS.values()), True
-    return [AGENTS[name] for name in dict.fromkeys(agents)], False
+    hosts = {host.name: host for host in (agent_named(name, ALL) for name in agents if name != ALL)}
+    return (list(AGENTS.values()), True) if ALL in agents else (list(hosts.values()), False)
 
 
 def one_by_one(hosts: Iterable[Agent], do: Callable[[Agent], bool]) -> int:
@@ -203,10 +212,10 @@ Exit code: 0 done, or installed already; 1 no agent was found, or you
 declined; 2 refused, or a file can't be changed.""")
 @click.argument("agents", nargs=-1, metavar="AGENT ...", shell_complete=complete_among([*AGENTS, ALL]))
 @scope_options
-@option("--events", "NAME,...", "Only these events.  [default: what hooks need]", multiple=True)
+@option("--events", "NAME,...", "Only these events.  [default: those that hooks need]", multiple=True)
 @flag("--dry-run", "dry", "Show the changes without making them.")
 @flag("--adopt", "Move the hooks in that file to billhook; uninstall restores them.")
-@flag("--http", "Let the agent call the daemon over HTTP, if it can.")
+@flag("--http", "Let the agent call the daemon over HTTP, if it supports that.")
 @choice(("deny", "allow"), "--if-missing", "What happens on a machine without billhook.")
 @option("--program", "PATH", "Path of the billhook-hook program to write into your settings.", default="")
 @flag("--yes", "With `all`: don't ask.")
@@ -224,13 +233,13 @@ def verb(
     """Add billhook to an agent's settings.
 
     Shows the diff (one entry if the file is new), keeps a backup of the file, and can be repeated. Comments, order and
-    layout stay. `billhook uninstall` restores the file byte for byte.
+    layout are kept. `billhook uninstall` restores the file byte for byte.
 
     --user writes the absolute path of billhook-hook into your own settings. --project writes settings that are
     committed and shared; on a machine without billhook, they deny calls and show how to install it.
 
     `all` finds the agents on this machine, shows all changes, and asks once in a terminal. If one file can't be
-    changed, none is.
+    changed, nothing is written.
     """
     hosts, all_agents = named(agents)
     if not dry:

@@ -132,7 +132,7 @@ def _without(host: Agent, event: str, options: EntryOptions) -> str:
     reason = MISSING_HERE if options.scope == "project" else MISSING_THERE.format(options.program, host.name)
     refusal = host.refusal(options.scope, whole(event))
     answer = refusal.output(reason)
-    stdout = f"echo {shlex.quote(json.dumps(answer, ensure_ascii=False))}; " if answer else ""
+    stdout = f"echo {shlex.quote(json.dumps(answer, ensure_ascii=False))}; " if answer else neutral
     stderr = f"echo {shlex.quote(reason)} >&2; " if refusal.code else ""
     return f"{{ {stdout}{stderr}exit {refusal.code}; }}"
 
@@ -439,9 +439,16 @@ def agents_here(scope: Scope, project: str) -> dict[str, str]:
     seen = {}
     for host in AGENTS.values():
         places = [os.path.normpath(os.path.join(host.home(), trace)) for trace in host.traces]
-        places += [os.path.dirname(host.file(scope, project))] if scope == "project" else []
-        seen[host.name] = on_path(host.program) or next(filter(os.path.exists, places), "")
+        places += [_folder_or_file(host.file(scope, project), project)] if scope == "project" else []
+        program = "" if host.shares_program else on_path(host.program)
+        seen[host.name] = program or next(filter(os.path.exists, places), "")
     return seen
+
+
+def _folder_or_file(file: str, project: str) -> str:
+    """The folder of an agent's file; the file itself if it is beside all other files of the project."""
+    folder = os.path.dirname(file)
+    return file if folder == os.path.normpath(project) else folder
 
 
 # `install --adopt`: turns an agent's handlers into hooks of a hooks.yaml, so that they are logged and explained.

@@ -108,17 +108,25 @@ static const char *callers_dialect(void) {
     return memmem(request.at + stdin_at, request.n - stdin_at, mode, sizeof mode - 1) ? dialect : "copilot";
 }
 
+/* The answer without an opinion: usually nothing, but in some agents that would deny. */
+static const char *silence_for(enum kind kind) {
+    static char text[100];
+    spell(text, sizeof text, wording_for(silences, callers_dialect(), kind)->form, "");
+    return text;
+}
+
 /* The end of a call that got no answer. */
 static _Noreturn void fail(const char *why) {
     char event[LONGEST_EVENT + 1], text[2048];
     if (!request.at || !event_in_json(request.at + stdin_at, request.n - stdin_at, event))
         snprintf(event, sizeof event, "%s", *argument_event ? argument_event : variable_or_nothing("HOOK_EVENT"));
     enum kind kind = kind_of(event);
-    const struct wording *row = wording_for(callers_dialect(), kind);
+    const struct wording *row = wording_for(wordings, callers_dialect(), kind);
     int passes = fails_open || !row->form, refuses = row->code ? row->code : 2;
     snprintf(text, sizeof text, "billhook: %s\n%s", why,
              passes ? "billhook: the event continues without being checked\n" : "");
     print(2, text);
+    if (passes && !stdout_begun) print(1, silence_for(kind));
     if (passes) _exit(0);
     if (!*row->form || stdout_begun) _exit(refuses);
     spell(text, sizeof text, row->form, why);

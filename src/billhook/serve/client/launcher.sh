@@ -56,6 +56,7 @@ read_event() { # several different names, for example one in a tool's input, cou
 }
 
 allow() {
+    [ -n "$begun" ] || silence
     echo "billhook: the event continues without being checked" >&2
     exit 0
 }
@@ -93,10 +94,16 @@ find_kind() {
     esac
 }
 
+silence() {
+    case $dialect:$kind in
+    antigravity:tool) echo '{"decision":"ask"}' ;;
+    antigravity:*) echo '{}' ;;
+    esac
+}
+
 answer() {
     case $dialect:$kind in
     cursor:subagent) deny 0 "{\"permission\":\"deny\",\"user_message\":\"$why\",\"agent_message\":\"$why\"}" ;;
-    antigravity:unrefused) deny 0 "{}" ;;
     *:subagent | *:unrefused) allow ;;
     claude:tool) deny 2 "{\"hookSpecificOutput\":{\"hookEventName\":\"PreToolUse\",\"permissionDecision\":\"deny\",\"permissionDecisionReason\":\"$why\"}}" ;;
     claude:prompt) deny 0 "{\"decision\":\"block\",\"reason\":\"$why\"}" ;;
@@ -128,7 +135,7 @@ answer() {
     hermes:tool) deny 2 "{\"action\":\"block\",\"message\":\"$why\"}" ;;
     hermes:prompt | hermes:subagent | hermes:compact) allow ;;
     hermes:*) deny 2 ;;
-    antigravity:prompt | antigravity:compact | antigravity:subagent) deny 0 "{}" ;;
+    antigravity:prompt | antigravity:compact | antigravity:subagent) allow ;;
     antigravity:*) deny 0 "{\"decision\":\"deny\",\"reason\":\"$why\"}" ;;
     devin:permission) deny 0 "{\"decision\":\"block\",\"reason\":\"$why\"}" ;;
     devin:compact) allow ;;

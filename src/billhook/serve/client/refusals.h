@@ -13,6 +13,7 @@ enum kind { OTHER, TOOL, PROMPT, PERMISSION, COMPACT, SUBAGENT, UNREFUSED };
 
 #define IS(kind) (1 << (kind))
 #define ANY (IS(OTHER) | IS(TOOL) | IS(PROMPT) | IS(PERMISSION) | IS(COMPACT))
+#define EVERY (ANY | IS(SUBAGENT) | IS(UNREFUSED))
 #define PASSES NULL
 
 struct wording {
@@ -36,8 +37,7 @@ static enum kind kind_of(const char *event) {
     return OTHER;
 }
 
-static const struct wording *wording_for(const char *dialect, enum kind kind) {
-    const struct wording *row = wordings;
+static const struct wording *wording_for(const struct wording *row, const char *dialect, enum kind kind) {
     while ((row->dialect && strcmp(row->dialect, dialect)) || !(row->kinds & IS(kind))) row++;
     return row;
 }

@@ -38,7 +38,6 @@ static const char *const kinds[] = {
 /* The first row that fits counts. The reason is on stderr as well; the code applies if the form could be printed. */
 static const struct wording wordings[] = {
     {"cursor", IS(SUBAGENT), 0, "{'permission':'deny','user_message':'@','agent_message':'@'}\n"},
-    {"antigravity", IS(UNREFUSED), 0, "{}\n"},
     {NULL, IS(SUBAGENT) | IS(UNREFUSED), 0, PASSES},
     {"claude", IS(TOOL), 2,
      "{'hookSpecificOutput':{'hookEventName':'PreToolUse','permissionDecision':'deny','permissionDecisionR"
@@ -82,7 +81,7 @@ static const struct wording wordings[] = {
     {"hermes", IS(TOOL), 2, "{'action':'block','message':'@'}\n"},
     {"hermes", IS(PROMPT) | IS(SUBAGENT) | IS(COMPACT), 0, PASSES},
     {"hermes", ANY, 2, ""},
-    {"antigravity", IS(PROMPT) | IS(COMPACT) | IS(SUBAGENT), 0, "{}\n"},
+    {"antigravity", IS(PROMPT) | IS(COMPACT) | IS(SUBAGENT), 0, PASSES},
     {"antigravity", ANY, 0, "{'decision':'deny','reason':'@'}\n"},
     {"devin", IS(PERMISSION), 0, "{'decision':'block','reason':'@'}\n"},
     {"devin", IS(COMPACT), 0, PASSES},
@@ -112,4 +111,11 @@ static const struct wording wordings[] = {
      "{'decision':'block','reason':'@','permissionDecision':'deny','permissionDecisionReason':'@','permiss"
      "ion':'deny','user_message':'@','agent_message':'@','hookSpecificOutput':{'hookEventName':'PreToolUse"
      "','permissionDecision':'deny','permissionDecisionReason':'@'}}\n"},
+};
+
+/* The same for answers without an opinion. */
+static const struct wording silences[] = {
+    {"antigravity", IS(TOOL), 0, "{'decision':'ask'}\n"},
+    {"antigravity", EVERY, 0, "{}\n"},
+    {NULL, EVERY, 2, ""},
 };

@@ -53,9 +53,9 @@ function Question({ one, app }) {
   return html`<article class="question" tabindex="-1" data-row aria-label="Question: ${one.call}">
     <header><strong>${one.agent}</strong> asks to run <strong>${one.tool || one.event}</strong> in ${base(one.project)}
       <span class="grow"></span><time class="left">${left > 0 ? clock : LATE}</time></header>
-    <pre tabindex="0" role="group" aria-label="The call">${one.call}</pre>
-    <p class="reason">${one.reason}${one.hooks.length > 0
-      && html`<span class="muted"> (${one.hooks.join(", ")})</span>`}</p>
+    <pre tabindex="0" role="group" aria-label="The call">${one.call}${one.content && `\n${one.content}`}</pre>
+    <p class="reason">${one.reason}<span class="muted">${one.hooks.length > 0 && ` (${one.hooks.join(", ")})`}
+      ${left > 0 && one.hint && html`<small>hint: ${one.hint}</small>`}</span></p>
     <div class="answer">
       <button type="button" class="allow" disabled=${isSent} onClick=${() => answer(true)}>Allow once</button>
       <input type="text" placeholder="Reason for a denial (optional)" aria-label="Reason for a denial" maxlength="500"

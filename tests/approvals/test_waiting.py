@@ -127,18 +127,7 @@ def test_a_question_that_no_person_sees_waits(home: Home, mode: str) -> None:
         assert decision(call.reply()) == "allow"
 
 
-@pytest.mark.parametrize("variable", ["HERMES_SINGLE_QUERY_SESSION", "HERMES_CRON_SESSION", "HERMES_YOLO_MODE"])
-def test_hermes_alone_waits(home: Home, variable: str) -> None:
-    """In a chat it asks its person."""
-    home.own(approvals())
-    home.start()
-    assert b'"action":"approve"' in home.ask(push(home, mode="default"), "--as", "hermes").stdout
-    with home.call(push(home, mode="default"), "--as", "hermes", env=home.env(**{variable: "1"})) as call:
-        answered(home, allow=False)
-        assert b"denied by Ann on the page" in call.reply().stdout
-
-
-@pytest.mark.parametrize("agent", ["codex", "gemini", "qwen", "copilot", "opencode", "crush", "devin"])
+@pytest.mark.parametrize("agent", ["codex", "gemini", "qwen", "copilot", "opencode", "crush", "devin", "hermes"])
 def test_agents_without_ask_wait(home: Home, agent: str) -> None:
     """After an allow they make the call; after a deny they don't, and the model gets the reason."""
     home.own(approvals())

@@ -151,7 +151,7 @@ def test_agents_that_read_the_exit_code_wait(home: Home, agent: str) -> None:
         assert reply.code == (0 if allow else 2) and (b"denied by Ann on the page" in reply.stderr) is not allow
 
 
-@pytest.mark.parametrize("agent", ["antigravity", "droid", "hermes", "pi"])
+@pytest.mark.parametrize("agent", ["antigravity", "droid", "pi"])
 def test_agents_with_ask_wait_in_a_mode_without_questions(home: Home, agent: str) -> None:
     """Where the agent asks its person otherwise."""
     home.own(approvals())

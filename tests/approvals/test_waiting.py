@@ -127,18 +127,7 @@ def test_a_question_that_no_person_sees_waits(home: Home, mode: str) -> None:
         assert decision(call.reply()) == "allow"
 
 
-@pytest.mark.parametrize("variable", ["HERMES_SINGLE_QUERY_SESSION", "HERMES_CRON_SESSION", "HERMES_YOLO_MODE"])
-def test_hermes_alone_waits(home: Home, variable: str) -> None:
-    """In a chat it asks its person."""
-    home.own(approvals())
-    home.start()
-    assert b'"action":"approve"' in home.ask(push(home, mode="default"), "--as", "hermes").stdout
-    with home.call(push(home, mode="default"), "--as", "hermes", env=home.env(**{variable: "1"})) as call:
-        answered(home, allow=False)
-        assert b"denied by Ann on the page" in call.reply().stdout
-
-
-@pytest.mark.parametrize("agent", ["codex", "gemini", "qwen", "copilot", "opencode", "crush", "devin"])
+@pytest.mark.parametrize("agent", ["codex", "gemini", "qwen", "copilot", "opencode", "crush", "devin", "hermes"])
 def test_agents_without_ask_wait(home: Home, agent: str) -> None:
     """After an allow they make the call; after a deny they don't, and the model gets the reason."""
     home.own(approvals())
@@ -162,7 +151,7 @@ def test_agents_that_read_the_exit_code_wait(home: Home, agent: str) -> None:
         assert reply.code == (0 if allow else 2) and (b"denied by Ann on the page" in reply.stderr) is not allow
 
 
-@pytest.mark.parametrize("agent", ["antigravity", "droid", "hermes", "pi"])
+@pytest.mark.parametrize("agent", ["antigravity", "droid", "pi"])
 def test_agents_with_ask_wait_in_a_mode_without_questions(home: Home, agent: str) -> None:
     """Where the agent asks its person otherwise."""
     home.own(approvals())

@@ -64,6 +64,8 @@ class Agent(msgspec.Struct, frozen=True):
     """Other npm packages that it needs, of the same version."""
     node: str = ""
     """The version of Node that it needs, if that is newer than what most machines have: it is installed beside it."""
+    python: bool = False
+    """Whether it is a package of PyPI, installed with its dependencies into a virtual environment."""
 
 
 def cache() -> Path:
@@ -204,6 +206,15 @@ def _prepare_pi(place: Place, url: str, prompt: str) -> Start:
     return Start(environ, ["-p", "--approve", "--provider", "scripted", "--model", "scripted", prompt])
 
 
+def _prepare_hermes(place: Place, url: str, prompt: str) -> Start:
+    """Its own checks of commands are off (`--yolo`): they would ask in a terminal."""
+    model = {"provider": "custom", "default": "scripted", "base_url": f"{url}/v1", "api_key": "scripted"}
+    lines = [f"  {name}: {value}\n" for name, value in {**model, "context_length": "200000"}.items()]
+    _write(place.home / ".hermes" / "config.yaml", "".join(["model:\n", *lines]))
+    environ = {"HERMES_HOME": str(place.home / ".hermes")}
+    return Start(environ, ["chat", "--quiet", "--accept-hooks", "--yolo", "--toolsets", "terminal,file", "-q", prompt])
+
+
 def _patch(path: str, *lines: str) -> Call:
     return Call("apply_patch", raw="\n".join(["*** Begin Patch", path, *lines, "*** End Patch"]) + "\n")
 
@@ -276,6 +287,7 @@ _PLAIN: Final[Mapping[str, Agent]] = {
             edit=lambda path, old, new: Call("edit", {"file_path": path, "old_string": old, "new_string": new}),
             read=lambda path: Call("read_file", {"file_path": path}),
             delegate=Call("agent", {**_TASK, "subagent_type": "general-purpose"}),
+            node="24",
         ),
         Agent(
             "opencode",
@@ -315,6 +327,19 @@ _PLAIN: Final[Mapping[str, Agent]] = {
             delegate=Call("bash", {"command": "echo it has no agent for a task"}),
             node="24",
         ),
+        Agent(
+            "hermes",
+            "Hermes",
+            "hermes-agent",
+            "hermes",
+            _prepare_hermes,
+            shell=lambda command: Call("terminal", {"command": command}),
+            write=lambda path, content: Call("write_file", {"path": path, "content": content}),
+            edit=lambda path, old, new: Call("patch", {"path": path, "old_string": old, "new_string": new}),
+            read=lambda path: Call("read_file", {"path": path}),
+            delegate=Call("terminal", {"command": "echo a task for a sub-agent"}),
+            python=True,
+        ),
     )
 }
 
@@ -353,7 +378,8 @@ def find(agent: Agent) -> Path | None:
         return Path(sys.executable) if _bundled_claude(installed=True) else None
     if agent.name == "claude":
         return _bundled_claude() or _on_path(agent.program)
-    inside = Path(agent.package.rpartition("/")[2]) / "node_modules" / ".bin" / agent.program
+    programs = Path("bin") if agent.python else Path("node_modules", ".bin")
+    inside = Path(agent.package.rpartition("/")[2]) / programs / agent.program
     cached = (folder / inside for folder in _caches())
     return next((path for path in cached if path.exists()), None) or _on_path(agent.program)
 

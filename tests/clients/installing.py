@@ -5,6 +5,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import venv
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,12 +18,13 @@ VERSIONS: Final = {
     "codex": "0.166.0",
     "gemini": "0.61.0",
     "copilot": "1.0.102",
-    "qwen": "0.15.10",
+    "qwen": "0.24.4",
     "opencode": "1.18.33",
     "pi": "0.87.1",
     "cline": "3.0.65",
+    "hermes": "0.19.0",
 }
-"""The versions with which docs/hosts.md was measured. Newer versions of Qwen Code need a newer Node than 20."""
+"""The versions with which docs/hosts.md was measured."""
 
 
 def install(agent: Agent, *, newest: bool = False) -> Iterator[str]:
@@ -32,7 +34,8 @@ def install(agent: Agent, *, newest: bool = False) -> Iterator[str]:
         return
     wanted = "latest" if newest else VERSIONS[agent.speaks]
     yield f"{agent.title}: getting {agent.package} {wanted} ..."
-    got = _from_pypi(agent, wanted) if agent.speaks == "claude" else _from_npm(agent, wanted)
+    get = _from_pypi if agent.speaks == "claude" else _into_venv if agent.python else _from_npm
+    got = get(agent, wanted)
     found = find(agent)
     yield f"{agent.title}: {version(agent, found)}" if got and found else f"{agent.title}: could not be had"
 
@@ -67,6 +70,14 @@ def _from_pypi(agent: Agent, wanted: str) -> bool:
             os.chmod(wheel.extract(name, folder), 0o755)
     _drop(folder)
     return bool(programs)
+
+
+def _into_venv(agent: Agent, wanted: str) -> bool:
+    folder = cache() / agent.package
+    named = agent.package if wanted == "latest" else f"{agent.package}=={wanted}"
+    venv.create(folder, with_pip=True)
+    words = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", named]
+    return subprocess.run(words, check=False).returncode == 0
 
 
 def _drop(folder: Path) -> None:

@@ -22,12 +22,17 @@ _ORDER: Final = (
     "opencode",
     "pi",
     "cline",
+    "hermes",
 )
 TITLES: Final = {name: AGENTS[name].title for name in _ORDER}
 KNOWN: Final[Mapping[tuple[str, str], str]] = {
-    ("qwen", "session-context"): "0.15.10 fires no SessionStart without a terminal",
     ("codex", "guard-build"): "`codex exec` itself refuses `rm -rf`",
     ("gemini", "recipe-write"): "Gemini CLI itself refuses to write a `.env`",
+    **{("hermes", name): "held until the next prompt" for name in ("context", "context-after", "replace-output")},
+    ("hermes", "keep-going"): "Hermes runs this hook only after it has edited code",
+    ("hermes", "recipe-tests-fixed"): "Hermes itself also sends its model back, twice",
+    ("hermes", "prompt"): "Hermes can't refuse a prompt",
+    ("hermes", "too-late"): "0.19.0 ignores `fail_closed`",
 }
 """Known differences of agents from the capability table, with the reason."""
 

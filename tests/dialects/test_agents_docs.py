@@ -58,5 +58,7 @@ def test_the_time_of_an_agent_is_documented(agent: str) -> None:
     """Time units differ, and a timeout that is a thousand times too short lets every call through."""
     row = MEANINGS[agent]
     unit = "milliseconds" if row.time_per_second == 1000 else "seconds"
+    if row.milliseconds_from:
+        unit = f"below {row.milliseconds_from}: seconds; else milliseconds"
 
     assert f"| {AGENTS[agent].title} | {unit} | {row.timeout:g} s |" in PAGE

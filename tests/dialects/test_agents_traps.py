@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from billhook.agents import AGENTS, dialect
-from billhook.agents.base import can
 from billhook.core.answers import Answer, Decision, deny, inject, rewrite, stop
 from billhook.core.errors import BillhookError
 from billhook.core.events import Event
@@ -168,18 +167,32 @@ def test_crush_doctor_reports_that_subagents_are_not_checked(tmp_path: Path) -> 
 # -- Hermes
 
 
-def test_hermes_can_not_ask_about_a_rewritten_input() -> None:
-    """Its answer for a rewrite runs the call at once."""
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(decision=Decision.ASK, reason="sure?"),
+        Answer(reason="sure?", updated_input={"command": "y"}),
+        Answer(decision=Decision.ASK, reason="sure?", updated_input={"command": "y"}),
+    ],
+    ids=["ask", "rewrite", "both"],
+)
+def test_hermes_denies_what_it_would_not_obey(answer: Answer) -> None:
+    """0.19.0 makes the original call after `approve` and `modify`."""
     called = {
         "hook_event_name": "pre_tool_call",
         "session_id": "s",
         "tool_name": "terminal",
         "tool_input": {"command": "x"},
     }
-    both = Answer(decision=Decision.ASK, reason="sure?", updated_input={"command": "y"})
-    found = answered("hermes", event("hermes", called), both)
-    assert found["action"] == "block" and "sure?" in found["message"]
-    assert can("hermes", "PreToolUse").ask
+    found = answered("hermes", event("hermes", called), answer)
+    assert found["action"] == "block"
+    assert ("sure?" if answer.decision is Decision.ASK else '{"command":"y"}') in found["message"]
+
+
+def test_hermes_refuses_by_json() -> None:
+    """It ignores exit codes, and a later version refuses a call if nothing was printed."""
+    assert AGENTS["hermes"].refusal("user", "PreToolUse").output("why") == {"action": "block", "message": "why"}
+    assert AGENTS["hermes"].neutral("PreToolUse") == {}
 
 
 # -- self-protection

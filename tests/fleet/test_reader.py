@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from billhook.cli.fleet.events import copy_of
 from billhook.fleet.connection import publish
 from billhook.fleet.reader import StreamCopy, StreamError, messages
+from billhook.fleet.server import create_folder
 from billhook.fleet.subjects import AUDIT
 from billhook.store.files import log_folder
 from billhook.store.log.eventlog import CURRENT, EventLog
@@ -52,6 +54,12 @@ def test_copy(fleet: Fleet, tmp_path: Path) -> None:
     for name, member in zip("ab", members, strict=True):
         [(_, reader)] = copy.logs([member.name])
         assert [entry.line for entry in reader.forward(notes=True)] == lines(tmp_path / name)
+
+
+def test_organisations_with_one_name(tmp_path: Path) -> None:
+    """Each has a copy of its own: a new `fleet dev` shows nothing of the one before."""
+    made = [copy_of(create_folder(tmp_path / name, "dev")).folder for name in ("a", "b")]
+    assert made[0] != made[1]
 
 
 def test_copy_of_one_host(fleet: Fleet, tmp_path: Path) -> None:

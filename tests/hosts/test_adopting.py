@@ -118,6 +118,15 @@ def test_a_handler_as_a_hook(home: Home, handler: dict[str, Any], hook: dict[str
             {"x": {"events": "Stop", "run": "x", "dialect": "qwen", "timeout": 60}},
             id="qwen",
         ),
+        *(
+            pytest.param(
+                "qwen",
+                {"Stop": [{"hooks": [{"type": "command", "command": "x", "timeout": written}]}]},
+                {"x": {"events": "Stop", "run": "x", "dialect": "qwen", "timeout": seconds}},
+                id=f"qwen, {written}",
+            )
+            for written, seconds in ((60, 60), (999, 999), (1000, 1), (60000, 60))
+        ),
         pytest.param(
             "codex",
             {"PostToolUse": [{"matcher": "apply_patch", "hooks": [{"type": "command", "command": "x", "timeout": 9}]}]},

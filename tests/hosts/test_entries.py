@@ -156,11 +156,11 @@ def test_without_billhook_a_project_refuses(shell: str) -> None:
                 text for text in reversed(said.values()) if isinstance(text, str) and "billhook" in text
             )
             assert "uv tool install ." in reason
-            if host.name not in ("claude", "cline", "copilot", "cursor", "antigravity"):
+            both = (host.name, event) in (("claude", "PreToolUse"), ("hermes", "PreToolUse"))  # the code, and JSON
+            if host.name not in ("claude", "cline", "copilot", "cursor", "antigravity") and not both:
                 assert (ended.returncode, ended.stdout) == (2, "")
                 continue
-            everybody = (host.name, event) == ("claude", "PreToolUse")
-            assert (ended.returncode, bool(ended.stderr)) == ((2, True) if everybody else (0, False))
+            assert (ended.returncode, bool(ended.stderr)) == ((2, True) if both else (0, False))
             refusal = {key: value for key, value in said.items() if "billhook" not in str(value)}
             assert (
                 refusal
@@ -169,6 +169,7 @@ def test_without_billhook_a_project_refuses(shell: str) -> None:
                     ("claude", "PreToolUse"): {"permissionDecision": "deny", "permission": "deny"},
                     ("claude", "UserPromptSubmit"): {"decision": "block"},
                     ("antigravity", "PreToolUse"): {"decision": "deny"},
+                    ("hermes", "PreToolUse"): {"action": "block"},
                     ("copilot", "PreToolUse"): {"permissionDecision": "deny"},
                     ("copilot", "UserPromptSubmit"): {"decision": "block"},
                     ("cursor", "PreToolUse"): {"permission": "deny"},
@@ -202,7 +203,9 @@ def test_if_missing_allow_warns(shell: str) -> None:
         assert ended.returncode == 0
         assert "uv tool install ." in ended.stderr
         if ended.stdout:
-            assert json.loads(ended.stdout) == (host.neutral("PreToolUse") or {"systemMessage": ended.stderr.strip()})
+            silence = host.neutral("PreToolUse")
+            warning = {"systemMessage": ended.stderr.strip()}
+            assert json.loads(ended.stdout) == (warning if silence is None else silence)
 
 
 def test_a_program_that_is_gone() -> None:

@@ -1,12 +1,12 @@
 """Hermes: its own answer format, entries in the user's YAML file, and commands that run without a shell.
 
-From its documentation, not measured. It silently skips a hook that was not approved.
+Measured: 0.19.0, the newest on PyPI. It reads JSON only, and ignores exit codes and `fail_closed`; it makes the call
+if a hook asks or rewrites, and silently skips a hook that was not approved. Later versions, by their documentation,
+ask and rewrite. A refusal has to work in both.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Final
-
-from msgspec.structs import replace
 
 from billhook.agents import base
 from billhook.agents.codec import AgentDialect, Payload, kinds, known, spoken
@@ -27,22 +27,12 @@ class _Hermes(AgentDialect):
             payload.setdefault("prompt", str(extra.get("user_message", "")))
         return payload
 
-    def suit(self, event: Event, answer: Answer, lost: list[str]) -> Answer:
-        """It can't ask about a rewritten input, and would make a rewritten call without asking."""
-        if answer.decision is not Decision.ASK or answer.updated_input is None:
-            return answer
-        lost.append("ask became a deny, because of the rewritten input")
-        reason = f"This needs the user's approval, and Hermes can't ask about a rewritten input: {answer.reason}"
-        return replace(answer, decision=Decision.DENY, reason=reason, updated_input=None)
-
     def say(self, event: Event, answer: Answer) -> Payload:
-        if answer.updated_input is not None:
-            return {"action": "modify", "args": self.sent_input(event, answer.updated_input)}
         if answer.keep_going:
             return {"action": "continue", "message": answer.reason}
         if answer.decision is Decision.NONE:
             return {"context": answer.context} if answer.context else {}
-        return {"action": "approve" if answer.decision is Decision.ASK else "block", "message": answer.reason}
+        return {"action": "block", "message": answer.reason}
 
     def hear(self, event: Event, output: Payload) -> Answer:
         fields = known(output, _TOP)
@@ -78,7 +68,6 @@ _EVENTS: Final = base.pairs(
 )
 
 _FILE: Final = {"path": "file_path"}
-_ALONE: Final = ("HERMES_SINGLE_QUERY_SESSION", "HERMES_CRON_SESSION", "HERMES_YOLO_MODE")
 
 AGENT: Final = base.Agent(
     name="hermes",
@@ -89,7 +78,7 @@ AGENT: Final = base.Agent(
     inputs={"Read": _FILE, "Write": _FILE, "Edit": _FILE},
     capabilities=base.rounded(
         "UserPromptSubmit",
-        PreToolUse="deny ask rewrite_input",
+        PreToolUse="deny",
         PostToolUse="",
         UserPromptSubmit="context",
         SessionStart="",
@@ -99,8 +88,12 @@ AGENT: Final = base.Agent(
         SubagentStop="",
     )
     | {"UserPromptSubmit": base.row("context", deny=base.UNPREVENTED)},
-    # only tool calls can be refused
-    refusals=(base.Refusal("prompt subagent compact", 0, None, "client"), base.Refusal("")),
+    refusals=(  # only tool calls can be refused; later versions also read the exit code
+        base.Refusal("tool", 2, {"action": "block", "message": "@"}),
+        base.Refusal("prompt subagent compact", 0, None, "client"),
+        base.Refusal(""),
+    ),
+    silence={"PreToolUse": {}},  # later versions with `fail_closed` refuse a call if nothing is printed
     sends=lambda payload, _environ: 2 * base.sends_own_names(_EVENTS.values(), payload),
     program="hermes",
     user_file=".hermes/config.yaml",
@@ -112,7 +105,6 @@ AGENT: Final = base.Agent(
     typed=False,
     longest=dict.fromkeys(_EVENTS, 300),
     fail_closed=("fail_closed", True),
-    unattended=lambda _payload, environ: any(map(environ.get, _ALONE)),
 )
 AGENTS = {"hermes": AGENT}
 DIALECTS = {"hermes": _Hermes(AGENT)}

@@ -70,7 +70,9 @@ def _sends(payload: Mapping[str, Any], environ: Mapping[str, str]) -> int:
 AGENT: Final = base.Agent(
     name="qwen",
     title="Qwen Code",
-    meanings=Meanings(name="qwen", naming="qwen", join="\n\n", timeout=60.0, time_per_second=1000),
+    meanings=Meanings(
+        name="qwen", naming="qwen", join="\n\n", timeout=60.0, time_per_second=1000, milliseconds_from=1000
+    ),
     event_names={
         name: name
         for name in f"{base.LIKE_CLAUDE} PermissionRequest PostCompact PostToolUseFailure Notification".split()

@@ -405,7 +405,7 @@ class EntryReader:
             message = f"`timeout` is {seconds:g}; it must be a positive number of seconds, less than a billion"
             self.refuse("BH206", message, self.seen["timeout"], "for example `timeout: 20`")
             return None
-        return seconds / (meanings(self.where.agent).time_per_second if self.where.of_another else 1)
+        return meanings(self.where.agent).in_seconds(seconds) if self.where.of_another else seconds
 
     def match(self, dialect: str, events: tuple[str, ...]) -> str | None:
         pattern = self.text("match", empty=True)

@@ -50,6 +50,11 @@ class Meanings(msgspec.Struct, frozen=True, kw_only=True):
     error_flag_before: bool = True  # HOOK_TOOL_IS_ERROR is set before the tool has run, too
 
     time_per_second: int = 1  # units per second of a hook's `timeout` in this agent's settings
+    milliseconds_from: int = 0  # smaller timeouts are in seconds, whatever the unit; 0: none
+
+    def in_seconds(self, timeout: float) -> float:
+        """A hook's `timeout` in this agent's settings, in seconds."""
+        return timeout if timeout < self.milliseconds_from else timeout / self.time_per_second
 
     def timeout_for(self, event_name: str) -> float:
         return self.timeouts.get(event_name, self.timeout)

@@ -249,7 +249,7 @@ def _in_time(one: InstalledEntries) -> Iterator[DoctorFinding]:
         call = install_entries.parse(entry.data)
         number = entry.data.get(one.host.timeout_key)
         plain = isinstance(number, int | float) and not isinstance(number, bool)
-        seconds = number / one.host.unit_per_second if plain and number else one.host.default_timeout
+        seconds = one.host.meanings.in_seconds(number) if plain and number else one.host.default_timeout
         if call is not None and call.deadline >= seconds * 1000:
             late.append(f"{entry.event} ({call.deadline} ms, timeout {seconds:g} s)")
     if late:

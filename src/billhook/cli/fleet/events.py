@@ -23,7 +23,7 @@ from billhook.fleet.connection import member_connection
 from billhook.fleet.reader import AuditMessage, ChainCheck, ChainWalk, StreamCopy, messages, own_messages
 from billhook.fleet.server import FleetFolder
 from billhook.fleet.subjects import AUDIT
-from billhook.store.files import state_root
+from billhook.store.files import sha256, state_root
 from billhook.store.log import Record
 from billhook.store.log.reader import LogEntry, decoded
 
@@ -92,9 +92,9 @@ def events_verb(
 
 
 def copy_of(fleet: FleetFolder) -> StreamCopy:
-    """The copy of an organisation's stream."""
-    root = state_root()
-    return StreamCopy(root / "billhook" / "fleet-copy" / fleet.org, root)
+    """The copy of an organisation's stream. Each `fleet dev` has another stream, of the same name."""
+    root, key = state_root(), sha256(fleet.policy_key.encode()).hexdigest()[:8]
+    return StreamCopy(root / "billhook" / "fleet-copy" / f"{fleet.org}-{key}", root)
 
 
 async def update(

@@ -557,7 +557,7 @@ class Adoption:
             fields["title"] = data["description"]
         seconds = data.get(host.timeout_key)
         if seconds is not None:
-            fields["timeout"] = _number(seconds / host.unit_per_second)
+            fields["timeout"] = _number(host.meanings.in_seconds(seconds))
         elif event != "SessionEnd":
             fields["timeout"] = _number(meanings(host.name).timeout_for(event))
         if host.fail_closed and data.get(host.fail_closed[0]) == host.fail_closed[1]:

@@ -380,7 +380,7 @@ def _installed(target: Target) -> list[tuple[str, float]]:
     for one in entries.ours(measured(target.text()), host):
         event = next((name for name, own in host.spellings.items() if own == one.event), "")
         number = one.data.get(host.timeout_key)
-        seconds = number / host.unit_per_second if isinstance(number, int | float) else 0
+        seconds = host.meanings.in_seconds(number) if isinstance(number, int | float) else 0
         usual = host.ending[0] if event == "SessionEnd" else entries.SECONDS
         found.append((event, seconds - _MARGIN if seconds > usual else 0.0))
     return found

@@ -132,6 +132,7 @@ answer() {
     cursor:*) deny 2 "{\"permission\":\"deny\",\"user_message\":\"$why\",\"agent_message\":\"$why\"}" ;;
     opencode:compact) allow ;;
     opencode:*) deny 2 ;;
+    hermes:tool) deny 2 "{\"action\":\"block\",\"message\":\"$why\"}" ;;
     hermes:prompt | hermes:subagent | hermes:compact) allow ;;
     hermes:*) deny 2 ;;
     antigravity:prompt | antigravity:compact | antigravity:subagent) allow ;;

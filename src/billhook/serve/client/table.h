@@ -78,6 +78,7 @@ static const struct wording wordings[] = {
     {"cursor", ANY, 2, "{'permission':'deny','user_message':'@','agent_message':'@'}\n"},
     {"opencode", IS(COMPACT), 0, PASSES},
     {"opencode", ANY, 2, ""},
+    {"hermes", IS(TOOL), 2, "{'action':'block','message':'@'}\n"},
     {"hermes", IS(PROMPT) | IS(SUBAGENT) | IS(COMPACT), 0, PASSES},
     {"hermes", ANY, 2, ""},
     {"antigravity", IS(PROMPT) | IS(COMPACT) | IS(SUBAGENT), 0, PASSES},

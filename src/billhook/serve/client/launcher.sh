@@ -96,6 +96,7 @@ find_kind() {
 
 silence() {
     case $dialect:$kind in
+    hermes:tool) echo '{}' ;;
     antigravity:tool) echo '{"decision":"ask"}' ;;
     antigravity:*) echo '{}' ;;
     esac

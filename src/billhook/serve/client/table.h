@@ -115,6 +115,7 @@ static const struct wording wordings[] = {
 
 /* The same for answers without an opinion. */
 static const struct wording silences[] = {
+    {"hermes", IS(TOOL), 0, "{}\n"},
     {"antigravity", IS(TOOL), 0, "{'decision':'ask'}\n"},
     {"antigravity", EVERY, 0, "{}\n"},
     {NULL, EVERY, 2, ""},

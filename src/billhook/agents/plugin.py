@@ -45,7 +45,7 @@ class PluginDialect(AgentDialect):
 
 
 class Plugin(SettingsFormat):
-    """Settings inside a plugin, one line for each event; the program around them is beside this module."""
+    """Settings in one line of a plugin, which is a file of at most 60 lines; the program is beside this module."""
 
     def __init__(self, name: str, title: str) -> None:
         self.name, self.title = name, title
@@ -56,7 +56,7 @@ class Plugin(SettingsFormat):
 
     def write(self, settings: str, text: str) -> str:
         common = _source("plugin").replace("AGENT", self.title, 1).replace("NAME", self.name, 1)
-        return common.replace(f"{_BEGIN}{{}}", _BEGIN + _lines(settings), 1) + _source(self.name)
+        return common.replace(f"{_BEGIN}{{}}", _BEGIN + _in_one_line(settings), 1) + _source(self.name)
 
 
 def _source(name: str) -> str:
@@ -64,10 +64,9 @@ def _source(name: str) -> str:
         return file.read()
 
 
-def _lines(settings: str) -> str:
+def _in_one_line(settings: str) -> str:
     hooks = json.loads(settings).get("hooks", {}) if settings.strip() else {}
-    lines = [f"  {json.dumps(name)}: {json.dumps(entries, ensure_ascii=False)}" for name, entries in hooks.items()]
-    return '{ "hooks": {\n' + ",\n".join(lines) + "\n} }" if lines else "{}"
+    return json.dumps({"hooks": hooks}, ensure_ascii=False) if hooks else "{}"
 
 
 def agent(name: str, title: str, **fields: Any) -> Agent:

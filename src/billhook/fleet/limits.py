@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from billhook.fleet.link import FleetLink
 
-_TIMEOUT: Final = 1.0  # the hook has its own deadline; a late count is still right
+_TIMEOUT: Final = 10.0  # the hook has its own deadline; a late count is still right
 _CLOCK_VALID: Final = 300.0  # seconds
 _REPORTED: Final = 1.0
 

@@ -3,7 +3,7 @@ import { post } from "./api.js";
 import { address, ago, Badge, base, Failure, inside, number, plural } from "./parts.js";
 import { html, useEffect, useReducer, useState } from "./preact.js";
 
-const LATE = "denied by silence; an allow still counts if the agent repeats the call";
+const LATE = "denied without an answer; an allow still counts if the agent repeats the call";
 const SECONDS = 900; // in which a late answer counts
 
 export function Now({ app }) {

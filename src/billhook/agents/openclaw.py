@@ -28,10 +28,10 @@ _COMPANIONS: Final[dict[str, dict[str, Any]]] = {
         "configSchema": {"type": "object"},
     },
 }
-_LINES: Final = {
-    ("load", "paths"): f'"load": {{"paths": ["~/{_FOLDER}"]}}',
-    ("allow",): '"allow": ["billhook"]',
-    ("entries", "billhook", "enabled"): '"entries": {"billhook": {"enabled": true}}',
+_LINES: Final = {  # by the place below `plugins`, and how its value ends
+    ("load", "paths", _FOLDER): f'"load": {{"paths": ["~/{_FOLDER}"]}}',
+    ("allow", "billhook"): '"allow": ["billhook"]',
+    ("entries", "billhook", "enabled", "True"): '"entries": {"billhook": {"enabled": true}}',
 }
 
 
@@ -39,7 +39,7 @@ def _trust(check: base.TrustCheck) -> Iterator[base.Trust]:
     if not check.installed:
         return
     title, settings = "OpenClaw does not load billhook's plugin:", check.read("openclaw.json")
-    lacking = [line for keys, line in _LINES.items() if not _named(base.dig(settings, "plugins", *keys))]
+    lacking = [line for (*keys, end), line in _LINES.items() if not _ends(base.dig(settings, "plugins", *keys), end)]
     for name, text in _COMPANIONS.items():
         if check.read(f"plugins/billhook/{name}") != text:
             yield base.Trust("fail", f"{title} {name} beside it is missing or changed", "billhook install openclaw")
@@ -50,10 +50,9 @@ def _trust(check: base.TrustCheck) -> Iterator[base.Trust]:
         yield base.Trust("ok", "OpenClaw's settings name billhook's plugin")
 
 
-def _named(value: object) -> bool:
-    """Whether a setting names the plugin: its folder, its id, or that it is enabled."""
-    values = value if isinstance(value, list) else [value]
-    return any(one is True or one == "billhook" or str(one).rstrip("/").endswith(_FOLDER) for one in values)
+def _ends(value: object, end: str) -> bool:
+    """Whether a value, or one in a list, ends so."""
+    return any(str(one).rstrip("/").endswith(end) for one in (value if isinstance(value, list) else [value]))
 
 
 AGENT: Final = agent(

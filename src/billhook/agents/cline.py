@@ -31,6 +31,8 @@ class _Cline(AgentDialect):
     def read(self, payload: Payload, env: Mapping[str, str]) -> Payload:
         called, before = (_object(payload.get(name)) for name in ("tool_call", "preToolUse"))
         payload, roots = super().read(payload, env), payload.get("workspaceRoots")
+        if not (called or before):
+            return payload  # written by hand, with Claude Code's names
         payload |= {"agent_id": payload["cline_agent_id"]} if payload.get("parent_agent_id") else {}
         given = called.get("input")
         if not isinstance(given, dict):

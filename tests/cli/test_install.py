@@ -458,7 +458,7 @@ hint: nothing was written: fix that, or name the agents to install
                 "Windsurf: not installed in ~/.codeium/windsurf/hooks.json; nothing was changed",
                 "Cline: not installed in ~/Documents/Cline/Hooks/PreToolUse; nothing was changed",
                 "Crush: not installed in ~/.config/crush/crush.json; nothing was changed",
-                "OpenClaw: not installed in ~/.openclaw/plugins/billhook.js; nothing was changed",
+                "OpenClaw: not installed in ~/.openclaw/plugins/billhook/index.js; nothing was changed",
                 "Amp: not installed in ~/.config/amp/plugins/billhook.ts; nothing was changed",
             ],
         )

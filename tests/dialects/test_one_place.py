@@ -78,6 +78,8 @@ def test_the_table_agrees_with_the_records(agent: Agent) -> None:
     names = tuple(dict.fromkeys(filter(None, (agent.project_file, agent.user_file))))
     if type(agent.format) is not SettingsFormat or agent.named_groups:
         assert names in (row.files, row.beside) and row.folders == ()
+        folder = os.path.dirname(agent.user_file)
+        assert {f"{folder}/{name}" for name, _ in agent.companions} <= {*row.beside}  # they are protected, too
         assert not any(reader_of(f"/somewhere/{os.path.dirname(file)}", os.path.basename(file)) for file in names)
         return
     if agent.own_file and not row.files:

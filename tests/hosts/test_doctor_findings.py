@@ -275,6 +275,23 @@ def test_codex_trust(home: Home) -> None:
     assert "1 switched off" in str(report(home, "codex").findings)
 
 
+def test_openclaw_loads_the_plugin(home: Home) -> None:
+    """Only with both files beside it, and three settings that name it."""
+    folder = "~/.openclaw/plugins/billhook"
+    settings = {"load": {"paths": [folder]}, "allow": ["billhook"], "entries": {"billhook": {"enabled": True}}}
+    home.install("openclaw", "user")
+    assert folder in str(report(home, "openclaw").findings) and not report(home, "openclaw").well
+    file = put(home.home / ".openclaw" / "openclaw.json", {"plugins": settings})
+    assert report(home, "openclaw").well, report(home, "openclaw").findings
+    for name in settings:
+        put(file, {"plugins": {**settings, name: {}}})
+        assert f'openclaw.json: "{name}":' in str(report(home, "openclaw").findings)
+    put(file, {"plugins": settings})
+    for name in ("package.json", "openclaw.plugin.json"):
+        (file.parent / "plugins" / "billhook" / name).unlink()
+        assert f"{name} beside it is missing" in str(report(home, "openclaw").findings)
+
+
 def test_the_hash_of_codex() -> None:
     """The same hash as in Codex 0.166, for an entry whose trust it asked for."""
     from billhook.cli.install.entries import Handler

@@ -184,6 +184,36 @@ def test_a_plugin_is_short_enough_to_read(tmp_path: Path, agent: str) -> None:
     assert len(text.splitlines()) <= 60
 
 
+def test_the_companions_of_a_plugin(home: Home) -> None:
+    """OpenClaw loads a plugin only from a folder with two more files: they come and go with it."""
+    assert home.install("openclaw", "user").state == "installed"
+    folder = home.file("openclaw", "user").parent
+    assert sorted(one.name for one in folder.iterdir()) == ["index.js", "openclaw.plugin.json", "package.json"]
+    assert json.loads((folder / "package.json").read_text())["openclaw"] == {"extensions": ["./index.js"]}
+    assert home.install("openclaw", "user").state == "already"
+    (folder / "package.json").unlink()
+    assert home.install("openclaw", "user").state == "updated"
+    assert (folder / "package.json").exists()
+    assert home.uninstall("openclaw", "user").state == "removed"
+    assert [*home.home.iterdir()] == [home.project]
+    assert home.uninstall("openclaw", "user").state == "absent"
+
+
+def test_a_companion_of_someone_else_stays(home: Home) -> None:
+    """`install` refuses to overwrite it, and `uninstall` leaves one that was changed."""
+    theirs = home.file("openclaw", "user").parent / "package.json"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("{}")
+    with pytest.raises(BillhookError, match="did not write this file"):
+        home.install("openclaw", "user")
+    assert [*theirs.parent.iterdir()] == [theirs]
+    theirs.unlink()
+    home.install("openclaw", "user")
+    theirs.write_text("{}")
+    home.uninstall("openclaw", "user")
+    assert [*theirs.parent.iterdir()] == [theirs] and theirs.read_text() == "{}"
+
+
 NAMED = """\
 {
   // mine

@@ -49,7 +49,14 @@ TABLE: Final = {
     "windsurf": AgentRow((".windsurf/hooks.json", ".codeium/windsurf/hooks.json")),
     "cline": AgentRow((".clinerules/hooks/PreToolUse", "Documents/Cline/Hooks/PreToolUse")),
     "crush": AgentRow(("crush.json", ".config/crush/crush.json"), (".crush.json",)),
-    "openclaw": AgentRow((".openclaw/plugins/billhook.js",), (".openclaw/openclaw.json",)),
+    "openclaw": AgentRow(
+        (".openclaw/plugins/billhook/index.js",),
+        (
+            ".openclaw/openclaw.json",
+            ".openclaw/plugins/billhook/package.json",
+            ".openclaw/plugins/billhook/openclaw.plugin.json",
+        ),
+    ),
     "amp": AgentRow((".amp/plugins/billhook.ts", ".config/amp/plugins/billhook.ts")),
     "vscode": AgentRow(speaks="claude", module="copilot"),
 }

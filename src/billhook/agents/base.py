@@ -400,6 +400,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     traces: tuple[str, ...] = ("",)
     """Files and folders below its own folder that exist if the agent is used; empty: the folder itself."""
     format: SettingsFormat = SettingsFormat()
+    companions: tuple[tuple[str, str], ...] = ()  # further files in the folder of `user_file`: name and content
     own_file: bool = False  # whether only billhook writes the file: the agent reads every file of that folder
     strict_files: tuple[
         str, ...

@@ -3,10 +3,11 @@
 import errno
 import functools
 import hashlib
+import itertools
 import json
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal
@@ -55,7 +56,7 @@ class InstallChange(msgspec.Struct, frozen=True, kw_only=True):
 
     target: "Target"
     state: State
-    files: tuple[FileChange, ...]  # the agent's own file first, then the hooks.yaml, if handlers are moved
+    files: tuple[FileChange, ...]  # the agent's own file, the hooks.yaml if handlers are moved, and the companions
     events: tuple[str, ...] = ()  # events for which the agent calls billhook then, by its names
     adopted: tuple[str, ...] = ()  # the hook names of moved handlers
     notes: tuple[str, ...] = ()
@@ -130,6 +131,26 @@ class Target:
     def change(self, after: bytes | None) -> FileChange:
         return FileChange(self.path, self.real, self.data, after)
 
+    def companions(self) -> list[FileChange]:
+        """The files beside it, as `install` writes them. Raises BillhookError for another's file with that name."""
+        changes = [self._companion(name, text.encode()) for name, text in self.host.companions]
+        for one in changes:
+            if self.kept is None and one.before not in (None, one.after):
+                raise BillhookError("billhook did not write this file", place=one.path, hint="move it away")
+        return changes
+
+    def without_companions(self) -> Iterator[FileChange]:
+        """Their removal; a file that has other content stays."""
+        for name, text in self.host.companions:
+            one = self._companion(name, None)
+            if one.before == text.encode():
+                yield one
+
+    def _companion(self, name: str, after: bytes | None) -> FileChange:
+        path = os.path.join(os.path.dirname(self.path), name)
+        real = behind(path, self.scope, self.project)
+        return FileChange(path, real, content(real), after)
+
 
 def put_back(text: str, host: Agent, adopted: Iterable[AdoptedHook]) -> str:
     """The text with adopted handlers added back, unless they are there already."""
@@ -173,8 +194,10 @@ def plan_install(
         clean = entries.without(clean, host, lambda one: one in adoption.picked, clean) if adoption.picked else clean
     wanted = entries.wanted(host, names, msgspec.structs.replace(options, seconds=seconds))
     found = entries.ours(measured(target.text()), host)
+    beside = target.companions()
     notes = (*notes_about(target.path, measured(clean), host), *(adoption.staying if adoption else ()))
     there = entries.holds(measured(target.text()), host, wanted) and target.file(target.text()) == target.data
+    there = there and all(one.before == one.after for one in beside)
     if there and not (adoption and adoption.picked):
         same = (target.change(target.data),)
         return InstallChange(target=target, state="already", files=same, events=tuple(wanted), notes=notes)
@@ -188,7 +211,7 @@ def plan_install(
     return InstallChange(
         target=target,
         state="updated" if found else "installed",
-        files=(target.change(after), *([moving[0]] if moving else ())),
+        files=(target.change(after), *([moving[0]] if moving else ()), *beside),
         events=tuple(wanted),
         adopted=tuple(adoption.hooks) if adoption else (),
         notes=notes,
@@ -266,6 +289,7 @@ def plan_uninstall(target: Target) -> InstallChange:
     changes = [target.change(restored)]
     if target.moved is not None and (back := _unmoved(target, target.moved, notes)) is not None:
         changes.append(back)
+    changes += target.without_companions() if restored is None else ()
     names = tuple(one.name for one in target.moved.handlers) if target.moved else ()
     state: State = "absent" if all(one.before == one.after for one in changes) else "removed"
     return InstallChange(target=target, state=state, files=tuple(changes), notes=tuple(notes), adopted=names)
@@ -309,7 +333,8 @@ def carry_out(change: InstallChange) -> None:
     moved = change.kept.moved
     if moved is not None and made.get(moved.file):
         moved = msgspec.structs.replace(moved, made=tuple(made[moved.file]))
-    folders = tuple(made[target.real]) or change.kept.made
+    others = [folders for real, folders in made.items() if moved is None or real != moved.file]
+    folders = tuple(itertools.chain(*others)) or change.kept.made
     target.shelf.keep(msgspec.structs.replace(change.kept, made=folders, moved=moved))
 
 

@@ -74,8 +74,8 @@ def test_rules_that_can_not_be_expressed_are_named(folder: Folder) -> None:
     assert "agent" in json.loads(ended.out)
     told = " ".join(ended.err.split())
     assert "permissions.deny `Read(.env)`" in told and "the agent has no rules for `Read`" in told
-    assert "`program`" in told and "it is a program" in told
-    assert "`on-main`" in told and "its conditions are not only rules" in told
+    assert "`program`" in told and "it runs a program" in told
+    assert "`on-main`" in told and "it has conditions other than rules" in told
     assert "no-sudo" not in told
 
 

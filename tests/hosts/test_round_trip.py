@@ -20,7 +20,8 @@ from hosts.shapes import SHAPES
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))  # of this test alone
     return Home(tmp_path)
 
 

@@ -75,8 +75,10 @@ def daemon(env: dict[str, str]) -> Iterator[None]:
 
 
 def settle() -> None:
-    """Wait until the folders of a new project are a second old. Each event looks closely at a folder that changed within
-    the last second, because its times may not show the next change: about 0.2 ms, in one of two cases that are compared.
+    """Wait until the folders of a new project are a second old.
+
+    Each event looks closely at a folder that changed within the last second, because its times may not show the next
+    change. That takes about 0.2 ms, and would count for only one of two cases that are compared.
     """
     time.sleep(1.2)
 

@@ -67,10 +67,20 @@ def daemon(env: dict[str, str]) -> Iterator[None]:
     # As in every agent, the session has begun before a tool call.
     begun = {"hook_event_name": "SessionStart", "session_id": _SESSION, "source": "startup", "cwd": env["HOME"]}
     subprocess.run([CLIENT, "--as", "claude"], input=msgspec.json.encode(begun), env=env, check=True)
+    settle()
     try:
         yield
     finally:
         subprocess.run([billhook, "daemon", "stop"], env=env, check=True, stdout=subprocess.DEVNULL)
+
+
+def settle() -> None:
+    """Wait until the folders of a new project are a second old.
+
+    Each event looks closely at a folder that changed within the last second, because its times may not show the next
+    change. That takes about 0.2 ms, and would count for only one of two cases that are compared.
+    """
+    time.sleep(1.2)
 
 
 def process(base: Path, env: dict[str, str]) -> Callable[[list[str]], Case]:

@@ -1,6 +1,7 @@
 """Our own files on disk: whole or absent, private, and never through a link."""
 
 import errno
+import hashlib
 import os
 import stat
 import subprocess
@@ -250,3 +251,19 @@ def test_a_folder_in_the_place_of_a_file_costs_no_descriptor(tmp_path: Path) -> 
         with pytest.raises(StoreError):
             read_bytes(tmp_path / "folder", 10)
     assert open_descriptors() <= before + 5
+
+
+_HASHING = """
+import sys
+from billhook.store.files import sha256
+small = sha256(b"x" * 1000).hexdigest()
+before = "_hashlib" in sys.modules
+sha256(b"x" * 2_000_000)
+assert sha256(b"x" * 1000).hexdigest() == small
+print(before, "_hashlib" in sys.modules, small)
+"""
+
+
+def test_hashlib_is_loaded_by_a_process_that_hashes_much() -> None:
+    done = subprocess.run([sys.executable, "-c", _HASHING], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True", hashlib.sha256(b"x" * 1000).hexdigest()]

@@ -40,7 +40,7 @@ _NO_LOG = "so it can't be used as a log"
 _FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class Fragment(NamedTuple):
+class Fragment(msgspec.Struct, frozen=True):
     """The unfinished bytes at the end of a file: from `start` to its end."""
 
     start: int
@@ -48,7 +48,7 @@ class Fragment(NamedTuple):
     sha256: str
 
 
-class End(NamedTuple):
+class End(msgspec.Struct, frozen=True):
     last: LineEnds | None  # the last record; None: there is none in the part that was read
     fragment: Fragment | None
 

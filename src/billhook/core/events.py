@@ -648,6 +648,17 @@ def decode(data: bytes) -> Event:
     return event
 
 
+def decode_all(data: bytes) -> Event:
+    """The same with all of its JSON decoded, so that an error anywhere in it is raised now."""
+    event = decode(data)
+    kept = event.__dict__
+    if "payload" not in kept:
+        payload = kept["payload"] = read_object(data)
+        if "tool_input" in _KNOWN[type(event)]:
+            kept["tool_input"] = payload["tool_input"]
+    return event
+
+
 def _decode_first(data: bytes) -> Event:
     """One decoder for all kinds takes a while to make: a process with a single event does without."""
     global _decode  # noqa: PLW0603 - the first call chooses how all later ones are read

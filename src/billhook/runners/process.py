@@ -243,10 +243,10 @@ class Child:
 
         def enough() -> bool:
             nonlocal seen
-            if len(stdout) == seen:
+            if self._exited or len(stdout) == seen:
                 return self._exited
             seen = len(stdout)
-            return until(bytes(stdout)) or self._exited
+            return until(bytes(stdout))
 
         return enough
 

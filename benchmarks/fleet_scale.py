@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from billhook.fleet import server
-from billhook.fleet.cluster import DevCluster
 from billhook.fleet.connection import connect
+from billhook.fleet.members import AUDIT
+from billhook.fleet.server import DevCluster
 from billhook.fleet.shipping import Shipper
-from billhook.fleet.subjects import AUDIT
 from billhook.store.files import log_folder
 from billhook.store.log.eventlog import EventLog
 

@@ -13,8 +13,7 @@ from nats.errors import Error as NatsError
 
 from billhook.fleet import shipping
 from billhook.fleet.connection import FleetError, connect, publish
-from billhook.fleet.enrolment import read_credentials
-from billhook.fleet.subjects import AUDIT
+from billhook.fleet.members import AUDIT, read_credentials
 from billhook.store.files import log_folder
 from fleet.conftest import Fleet
 from fleet.hosts import PROJECT, eventually, lines, linked, ship, shipped, shipper, stream, written

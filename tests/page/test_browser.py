@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from approvals.asking import decision, reason, waiting
-from billhook.approvals.watching import is_watched
+from billhook.approvals.queue import is_watched
 from daemon.running import Home, Reply, eventually, home_in
 from page.visiting import visitor, write_log
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from billhook.builtins.shared_limits import SOCKET
+from billhook.builtins.rate_limit import SOCKET
 from billhook.core.errors import BillhookError
-from billhook.fleet.subjects import LIMITS
+from billhook.fleet.members import LIMITS
 from billhook.store import files
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from nats.errors import Error as NatsError
 from nats.js.errors import APIError, NotFoundError
 
 from billhook.config.fleet_policy import folder
-from billhook.fleet.subjects import AUDIT
+from billhook.fleet.members import AUDIT
 from billhook.store import files
 from billhook.store.files import StoreError
 from billhook.store.log import LineEnds, read_line

@@ -27,7 +27,7 @@ from billhook.serve.hook_server import canonical
 from billhook.store import sessions as names
 from billhook.store.files import StoreError, log_folder, opened, read_in, state_root
 from billhook.store.log import Record, RecordFilter
-from billhook.store.log.folders import MachineLogs
+from billhook.store.log.pages import MachineLogs
 from billhook.store.log.reader import LogEntry, LogReader
 from billhook.store.sessions import VERBS, SessionRecord, Sessions
 from billhook.store.state import FOLDERS, LARGEST, FileState

@@ -14,17 +14,15 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import Response
 
-from billhook.approvals.queue import Questions
-from billhook.approvals.watching import watcher
+from billhook.approvals.queue import Questions, watcher
 from billhook.core.errors import BillhookError
 from billhook.core.functions import in_thread
 from billhook.serve.http import EventResponse, EventStream, StreamReader
 from billhook.serve.http.access import problem
-from billhook.serve.ui import records
+from billhook.serve.ui import views
 from billhook.store.log import ALL
 from billhook.store.log.eventlog import CURRENT
-from billhook.store.log.folders import MachineLogs
-from billhook.store.log.pages import page
+from billhook.store.log.pages import MachineLogs, page
 from billhook.store.log.reader import LogReader
 
 INTERVAL: Final = 0.3
@@ -77,7 +75,7 @@ class Live:
         self._watcher.close()
 
     def _news(self) -> dict[str, Any]:
-        found = [one for log in self._logs.all()[: records.MOST_LOGS] for one in self._new_in(log)]
+        found = [one for log in self._logs.all()[: views.MOST_LOGS] for one in self._new_in(log)]
         news: dict[str, Any] = {"rows": found} if len(found) < _MOST else {"missed": True}
         news = news if found else {}
         asked = self._questions.stamp()
@@ -96,7 +94,7 @@ class Live:
         found = page(log, ALL, after=last, limit=_MOST if is_news else 1)
         self._seen[log.folder] = state, found.entries[0].record.seq if found.entries else last
         new = (one.record for one in found.entries if is_news)
-        return [records.row(record, self._logs.named(log, record.project)) for record in new]
+        return [views.row(record, self._logs.named(log, record.project)) for record in new]
 
 
 def _state(path: Path) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from billhook.core.errors import UsageError
-from billhook.store.files import LockedError, LockFile, StoreError, locked
+from billhook.store.files import LockedError, LockFile, StoreError, locked, stamp
 from billhook.store.state import FileState, Value, listed
 
 KIND: Final = "questions"
@@ -100,11 +100,7 @@ class Questions:
 
     def stamp(self) -> tuple[int, ...]:
         """Changes if another process has changed the questions. Costs one stat."""
-        try:
-            found = os.lstat(self._path)
-        except OSError:
-            return ()
-        return found.st_ino, found.st_mtime_ns, found.st_size
+        return stamp(self._path)
 
     def all(self) -> list[QueuedQuestion]:
         """The questions of one day, oldest first."""

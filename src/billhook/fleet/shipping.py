@@ -83,12 +83,12 @@ class _LogCursor:
 
     def has_changed(self) -> bool:
         """Whether there may be something new. Costs one stat."""
-        return self._stamp() != self._seen or self.pending is not None
+        return files.stamp(self.folder / CURRENT) != self._seen or self.pending is not None
 
     def batch(self) -> LogBatch | None:
         """The next lines to ship. What was sent without an acknowledgement is sent again unchanged."""
         if self.pending is None:
-            stamp = self._stamp()  # before reading: what is added meanwhile is found the next time
+            stamp = files.stamp(self.folder / CURRENT)  # before reading: what is added meanwhile is found the next time
             self.pending = self._read(self.shipped.seq) or self._read_new_log()
             if self.pending is None:
                 self._seen = stamp
@@ -139,12 +139,6 @@ class _LogCursor:
         if first is None or last is None:
             return None
         return LogBatch(b"\n".join(lines), first, last, len(lines), place)
-
-    def _stamp(self) -> tuple[int, ...]:
-        with suppress(OSError):
-            found = os.lstat(self.folder / CURRENT)
-            return found.st_ino, found.st_size
-        return ()
 
 
 def lines_after(

@@ -31,8 +31,8 @@ from billhook.serve.control import AlreadyError, DaemonOptions
 from billhook.serve.engine_pool import EnginePool
 from billhook.serve.protocol import DaemonStatus, PageLink, memory_in_use
 from billhook.serve.sidecar import Sidecar, Telemetry, otel_settings
-from billhook.serve.socket import Server, stamp
-from billhook.store.files import StoreError, log_folder
+from billhook.serve.socket import Server
+from billhook.store.files import StoreError, log_folder, stamp
 from billhook.store.log import verify
 
 if TYPE_CHECKING:

@@ -6,8 +6,6 @@ new is read, encoded once, and sent to every page. So events count that another 
 
 import asyncio
 import logging
-import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +18,7 @@ from billhook.core.functions import in_thread
 from billhook.serve.http import EventResponse, EventStream, StreamReader
 from billhook.serve.http.access import problem
 from billhook.serve.ui import views
+from billhook.store.files import stamp
 from billhook.store.log import ALL
 from billhook.store.log.eventlog import CURRENT
 from billhook.store.log.pages import MachineLogs, page
@@ -86,7 +85,7 @@ class Live:
 
     def _new_in(self, log: LogReader) -> list[dict[str, Any]]:
         """The new events of a log, newest first; at most so many as one message has."""
-        state = _state(log.folder / CURRENT)
+        state = stamp(log.folder / CURRENT)
         before, last = self._seen.get(log.folder, ((), 0))
         if state == before:
             return []
@@ -95,10 +94,3 @@ class Live:
         self._seen[log.folder] = state, found.entries[0].record.seq if found.entries else last
         new = (one.record for one in found.entries if is_news)
         return [views.row(record, self._logs.named(log, record.project)) for record in new]
-
-
-def _state(path: Path) -> tuple[int, ...]:
-    with suppress(OSError):
-        found = os.lstat(path)
-        return found.st_ino, found.st_size
-    return ()

@@ -25,9 +25,8 @@ from billhook.fleet.members import AUDIT
 from billhook.store import files
 from billhook.store.files import StoreError
 from billhook.store.log import LineEnds, read_line
-from billhook.store.log.eventlog import CURRENT, rotated_name
-from billhook.store.log.pages import place_of
-from billhook.store.log.reader import LogFile, forward, open_log_files
+from billhook.store.log.eventlog import CURRENT
+from billhook.store.log.reader import NOWHERE, LogPlace, blocks_after
 from billhook.store.log.verify import current
 
 if TYPE_CHECKING:
@@ -54,13 +53,6 @@ class Shipped(msgspec.Struct, frozen=True):
     hash: str = ""
     message: int = 0  # the last message of the log's subject, by its number in the stream; 0: none is known
     lost: int = 0  # records that were removed from the log before they were shipped
-
-
-class LogPlace(NamedTuple):
-    """Where the next line of a log begins, if the file is still the same."""
-
-    file: int = 0  # its inode
-    offset: int = 0
 
 
 class LogBatch(NamedTuple):
@@ -142,33 +134,15 @@ class _LogCursor:
 
 
 def lines_after(
-    folder: Path, root: Path, number: int, known: LogPlace | None = None
+    folder: Path, root: Path, number: int, known: LogPlace = NOWHERE
 ) -> Iterator[tuple[LineEnds, bytes, LogPlace]]:
     """The records of a log with higher numbers, oldest first, also those about the log itself."""
-    with open_log_files(folder, root) as log:
-        for name in [] if log is None else _from(log.names, rotated_name(number + 1)):
-            assert log is not None
-            with log.opened(name) as file:
-                if file is None:
-                    continue
-                inode = os.fstat(file.descriptor).st_ino
-                for block in forward(file.descriptor, _start(file, inode, number, known), closed=file.closed):
-                    for offset, line in block.lines():
-                        ends = read_line(line or b"")
-                        if ends is not None and line is not None and ends.seq > number:
-                            yield ends, line, LogPlace(inode, offset + len(line) + 1)
-
-
-def _from(names: list[str], name: str) -> list[str]:
-    """The files that may have the record after which a file would have this name. They are named by first records."""
-    begin = max((index for index, one in enumerate(names) if one != CURRENT and one <= name), default=0)
-    return names[begin:]
-
-
-def _start(file: LogFile, inode: int, number: int, known: LogPlace | None) -> int:
-    if number and known is not None and known.file == inode and known.offset <= file.size:
-        return known.offset
-    return place_of(file, number + 1) if number else 0
+    for file, block in blocks_after(folder, root, number, known):
+        inode = os.fstat(file.descriptor).st_ino
+        for offset, line in block.lines():
+            ends = read_line(line or b"")
+            if ends is not None and line is not None and ends.seq > number:
+                yield ends, line, LogPlace(inode, offset + len(line) + 1)
 
 
 class ShippingStatus(msgspec.Struct, frozen=True):

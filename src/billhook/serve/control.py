@@ -23,6 +23,7 @@ import msgspec
 
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.lazy import later
+from billhook.runners.process_tree import exists
 from billhook.serve import protocol, sidecar
 from billhook.serve.protocol import DaemonStatus, PageLink
 from billhook.store.files import (
@@ -237,20 +238,12 @@ def _is_alive(pid: int) -> bool:
         except ProcessLookupError:
             return False
         except OSError:
-            return _takes_signals(pid)
+            return exists(pid)
         try:
             return not select.select([descriptor], [], [], 0)[0]
         finally:
             os.close(descriptor)
-    return _takes_signals(pid)
-
-
-def _takes_signals(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+    return exists(pid)
 
 
 # The options that the last daemon was started with:

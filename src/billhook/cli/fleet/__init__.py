@@ -11,7 +11,7 @@ import click
 from billhook.cli.group import LazyCommands
 from billhook.cli.options import option
 from billhook.core.errors import UsageError
-from billhook.core.text import suggest
+from billhook.core.text import suggestion
 from billhook.fleet import server
 from billhook.fleet.connection import connect
 from billhook.fleet.server import FleetFolder
@@ -44,7 +44,7 @@ class _FleetGroup(LazyCommands):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in LINES and not args[0].startswith("-"):
-            raise UsageError(f"no command `{args[0]}`", hint=suggest(args[0], LINES))
+            raise UsageError(f"no command `{args[0]}`", hint=suggestion(args[0], LINES))
         return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -19,7 +19,7 @@ from billhook.cli.options import flag, option, usage, words
 from billhook.cli.screen import note
 from billhook.core import strictjson
 from billhook.core.errors import BillhookError, UsageError
-from billhook.core.text import counted, suggest
+from billhook.core.text import counted, suggestion
 from billhook.fleet import members, server
 from billhook.fleet.connection import member_connection
 from billhook.fleet.members import AUDIT
@@ -82,7 +82,7 @@ def events_verb(
     logs = query.of_all(filters, readers, names.here)
     if only and not readers:
         known = sorted({host for host, _ in copy.logs()})
-        raise UsageError(f"the stream has no records of `{only[0]}`", hint=suggest(only[0], known))
+        raise UsageError(f"the stream has no records of `{only[0]}`", hint=suggestion(only[0], known))
     if not in_json and not part.given:
         part = msgspec.structs.replace(part, limit=IN_THE_TABLE)
     printer = FleetPrinter(names, in_json=in_json, minimal=minimal, hook=query.plain_hook(filters.hook))

@@ -26,8 +26,7 @@ from billhook.core.functions import in_thread
 from billhook.serve import answer_links, control
 from billhook.serve.http.access import STRICT, json_response, problem
 from billhook.serve.ui import views
-from billhook.serve.ui.live import Live
-from billhook.serve.ui.views import Commands
+from billhook.serve.ui.views import Commands, Live
 from billhook.store.files import StoreError, remove, state_root
 from billhook.store.log.pages import MachineLogs
 

@@ -446,21 +446,12 @@ class Anthropic(Service):
 
     service = "anthropic"
 
-    def __init__(
-        self,
-        model: str,
-        env: Mapping[str, str],
-        *,
-        max_retries: int = 4,
-        timeout: float = 600,
-        max_tokens: int = MAX_TOKENS,
-    ) -> None:
+    def __init__(self, model: str, env: Mapping[str, str], *, max_retries: int = 4, timeout: float = 600) -> None:
         """The key is ANTHROPIC_API_KEY, or ANTHROPIC_AUTH_TOKEN, which is sent as a bearer token. `timeout`: seconds
         without any data. Raises UsageError for a bad key or URL."""
         from anthropic import AsyncAnthropic, Timeout
 
         name, key = key_in(env, "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
-        self._max_tokens = max_tokens
         client = AsyncAnthropic(
             api_key=key if name == "ANTHROPIC_API_KEY" else None,
             auth_token=key if name == "ANTHROPIC_AUTH_TOKEN" else None,
@@ -477,7 +468,7 @@ class Anthropic(Service):
     def _body(self, request: ModelRequest) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self._model,
-            "max_tokens": self._max_tokens,
+            "max_tokens": MAX_TOKENS,
             "messages": [
                 {"role": one.role, "content": [_block(block) for block in one.content]}
                 for one in merged(request.messages)

@@ -48,7 +48,7 @@ async def shipper(root: Path, member: Enrolment, cursor: str = "shipped.json") -
     """A connection of a host, and what ships its logs."""
     client = await connect(member, member.url)
     file = root / "billhook" / "fleet" / cursor
-    return client, Shipper(root, client.jetstream(timeout=2), AUDIT, member.subjects.audit(member.name), file)
+    return client, Shipper(root, client, member.subjects.audit(member.name), file)
 
 
 def ship(root: Path, member: Enrolment, cursor: str = "shipped.json") -> Shipper:

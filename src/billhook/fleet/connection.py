@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _TIMEOUT: Final = 5
 _RETRY: Final = 1  # seconds between two attempts to connect
+WRONG_LAST: Final = "wrong last sequence"  # in the error of a message that does not follow the expected one
+EXPECTED_LAST: Final = "Nats-Expected-Last-Subject-Sequence"
 
 
 class FleetError(BillhookError):

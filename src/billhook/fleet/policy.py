@@ -227,7 +227,6 @@ async def follow(link: "FleetLink") -> None:
 
 _STAGE: Final = re.compile(r"shadow|tag:[\w.-]+|(?:100|\d{1,2})(?:\.\d+)?%")
 _NO_RULES: Final = "hooks: {}\n"
-_EXPECTED: Final = "Nats-Expected-Last-Subject-Sequence"
 
 
 class PolicySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -309,14 +308,14 @@ async def publish(client: "Client", fleet: FleetFolder, seed: str, document: Pol
         raise UsageError(f"the policy has {len(data)} bytes, and at most {LARGEST} are possible", hint="split it")
     for pause in (1, 2, 4, 0):
         try:
-            await connection.publish(client, fleet.subjects.policy, data, {_EXPECTED: str(after)})
+            await connection.publish(client, fleet.subjects.policy, data, {connection.EXPECTED_LAST: str(after)})
             return
         except NoAnswerError:  # the servers may be choosing a new leader
             if not pause:
                 raise
             await asyncio.sleep(pause)
         except FleetError as error:
-            if "wrong last sequence" not in error.message:
+            if connection.WRONG_LAST not in error.message:
                 raise
             if await connection.last(client, POLICY, fleet.subjects.policy) == data:
                 return  # the attempt before succeeded

@@ -14,13 +14,12 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
-from nats.errors import Error as NatsError
-from nats.js.errors import APIError, NotFoundError
 
 from billhook.config.fleet_policy import folder
+from billhook.fleet.connection import EXPECTED_LAST, WRONG_LAST, FleetError, last_message, publish
 from billhook.fleet.members import AUDIT
 from billhook.store import files
 from billhook.store.files import StoreError
@@ -30,18 +29,16 @@ from billhook.store.log.reader import NOWHERE, LogPlace, blocks_after
 from billhook.store.log.verify import current
 
 if TYPE_CHECKING:
-    from nats.js import JetStreamContext
+    from nats.aio.client import Client
 
     from billhook.fleet.link import FleetLink
 
 MOST_BYTES: Final = 256 << 10  # of one message, without the last line
 _MOST_LINES: Final = 1000
 _BATCHES: Final = 16  # of one log, before other logs get their turn
-_TIMEOUT: Final = 5.0
 _PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 5.0
 _ID: Final = "Nats-Msg-Id"
-_WRONG_LAST: Final = 10071  # the server's number for "wrong last sequence"
 LOG_NAME: Final = re.compile(r"[A-Za-z0-9-]+")
 _LARGEST_FILE: Final = 64 << 20
 
@@ -157,8 +154,8 @@ class ShippingStatus(msgspec.Struct, frozen=True):
 class Shipper:
     """Ships the logs of one host. `subject` is the host's audit subject; `cursor` the file that keeps the position."""
 
-    def __init__(self, root: Path, js: "JetStreamContext", stream: str, subject: str, cursor: Path) -> None:
-        self._root, self._js, self._stream, self._subject, self._file = root, js, stream, subject, cursor
+    def __init__(self, root: Path, client: "Client", subject: str, cursor: Path) -> None:
+        self._root, self._client, self._subject, self._file = root, client, subject, cursor
         self._logs: dict[str, _LogCursor] = {}
         self._known = _read_cursor(cursor, root)
         self._shipped = 0
@@ -171,8 +168,8 @@ class Shipper:
         for log in self._all_logs():
             try:
                 await self._ship_log(log)
-            except (NatsError, TimeoutError, OSError) as error:
-                self.problem = _reason(error)
+            except (FleetError, OSError) as error:
+                self.problem = f"records can't be sent: {getattr(error, 'message', '') or type(error).__name__}"
                 break  # the other logs would fail, too
             except StoreError as error:
                 self.problem = str(error)
@@ -207,8 +204,8 @@ class Shipper:
                 return
             try:
                 message = await self._send(log, batch)
-            except APIError as error:
-                if error.err_code != _WRONG_LAST:
+            except FleetError as error:
+                if WRONG_LAST not in error.message:
                     raise
                 await self._ask_stream(log)
                 continue
@@ -218,27 +215,24 @@ class Shipper:
     async def _send(self, log: _LogCursor, batch: LogBatch) -> int:
         expected = {
             _ID: batch.last.hash,
-            "Nats-Expected-Last-Subject-Sequence": str(log.shipped.message),
+            EXPECTED_LAST: str(log.shipped.message),
         }
         subject = f"{self._subject}.{log.folder.name}"
-        done = await self._js.publish(subject, batch.data, _TIMEOUT, stream=self._stream, headers=expected)
-        return done.seq
+        return int((await publish(self._client, subject, batch.data, expected))["seq"])
 
     async def _ask_stream(self, log: _LogCursor) -> None:
         """Continue after the last record that the stream has. If it has none, because old messages were removed there,
         the cursor is right."""
         before = log.shipped
-        try:
-            found = await self._js.get_msg(self._stream, subject=f"{self._subject}.{log.folder.name}", direct=True)
-        except NotFoundError:
+        subject = f"{self._subject}.{log.folder.name}"
+        found = await last_message(self._client, AUDIT, subject)
+        if found is None:
             log.moved(msgspec.structs.replace(before, message=0))
             return
-        ends = read_line((found.data or b"").rpartition(b"\n")[2])
-        if ends is None or found.seq is None:
-            raise StoreError(
-                "the last message of this host in the stream is not from billhook", place=found.subject or ""
-            )
-        log.moved(Shipped(ends.seq, ends.hash, found.seq, before.lost))
+        ends = read_line(found.data.rpartition(b"\n")[2])
+        if ends is None:
+            raise StoreError("the last message of this host in the stream is not from billhook", place=subject)
+        log.moved(Shipped(ends.seq, ends.hash, int((found.headers or {})["Nats-Sequence"]), before.lost))
 
     def _save(self) -> None:
         self._known |= {name: log.shipped for name, log in self._logs.items()}
@@ -255,17 +249,10 @@ def _read_cursor(path: Path, root: Path) -> dict[str, Shipped]:
         return {}
 
 
-def _reason(error: Any) -> str:
-    if isinstance(error, APIError):
-        return f"the fleet's server refuses records: {error.description}"
-    return f"the fleet can't be reached: {str(error) or type(error).__name__}"
-
-
 async def follow(link: "FleetLink") -> None:
     """Ship without end. After a failure the pauses grow."""
     cursor = folder(link.root) / "shipped.json"
-    js, subject = link.client.jetstream(timeout=_TIMEOUT), link.subjects.audit(link.member.name)
-    shipper = Shipper(link.root, js, AUDIT, subject, cursor)
+    shipper = Shipper(link.root, link.client, link.subjects.audit(link.member.name), cursor)
     pause = _PAUSE
     while True:
         sent = await shipper.ship() if link.client.is_connected else 0

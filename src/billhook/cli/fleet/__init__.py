@@ -97,11 +97,17 @@ def as_member(path: Path, fleet: FleetFolder, work: Callable[["Client"], Awaitab
             "the address of the server is not known", place=str(path), hint="billhook fleet init --url URL"
         )
 
-    async def connected() -> T:
-        client = await connect(server.staff(path, name), fleet.url, ca=fleet.ca)
+    return connected(connect(server.staff(path, name), fleet.url, ca=fleet.ca), work)
+
+
+def connected(opening: Awaitable["Client"], work: Callable[["Client"], Awaitable[T]]) -> T:
+    """Do some work over a connection."""
+
+    async def run() -> T:
+        client = await opening
         try:
             return await work(client)
         finally:
             await client.close()
 
-    return asyncio.run(connected())
+    return asyncio.run(run())

@@ -14,7 +14,7 @@ import msgspec
 
 from billhook.cli import screen, times
 from billhook.cli.events import IN_THE_TABLE, Printer, Table, format_options, query
-from billhook.cli.fleet import as_member, fleet_option, reader_option
+from billhook.cli.fleet import as_member, connected, fleet_option, reader_option
 from billhook.cli.options import flag, option, usage, words
 from billhook.cli.screen import note
 from billhook.core import strictjson
@@ -205,7 +205,7 @@ def verify_verb(ctx: click.Context, host: str, since: str | None, as_json: bool,
     """
     own = members.enrolment(state_root())
     if own is not None and own.name == host and ctx.get_parameter_source("path") is click.core.ParameterSource.DEFAULT:
-        checks = asyncio.run(_own_chain(own, since or ""))
+        checks = connected(member_connection(own), lambda client: _own_chain(client, own, since or ""))
     else:
         fleet = server.read_folder(Path(path))
         checks = as_member(Path(path), fleet, lambda client: _chain(client, fleet, host, since or ""), member)
@@ -214,15 +214,11 @@ def verify_verb(ctx: click.Context, host: str, since: str | None, as_json: bool,
     return int(any(check.findings for check in checks))
 
 
-async def _own_chain(own: members.Enrolment, since: str) -> list[ChainCheck]:
-    client = await member_connection(own)
+async def _own_chain(client: "Client", own: members.Enrolment, since: str) -> list[ChainCheck]:
     walk = ChainWalk(state_root())
-    try:
-        async for message in own_messages(client, AUDIT, f"{own.subjects.audit(own.name)}.>", own.name, since):
-            walk.add(message)
-        return walk.finish()
-    finally:
-        await client.close()
+    async for message in own_messages(client, AUDIT, f"{own.subjects.audit(own.name)}.>", own.name, since):
+        walk.add(message)
+    return walk.finish()
 
 
 async def _chain(client: "Client", fleet: FleetFolder, host: str, since: str) -> list[ChainCheck]:

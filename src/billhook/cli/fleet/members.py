@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from billhook import __version__
-from billhook.cli.fleet import as_member, fleet_option
+from billhook.cli.fleet import as_member, connected, fleet_option
 from billhook.cli.options import flag, loaded, option, refuse_agents, refuse_programs, usage, words
 from billhook.cli.screen import note, report, say, shown_path
 from billhook.cli.trust import agreed, log_trust
@@ -159,16 +159,8 @@ def enrol_verb(url: str, creds: str, managed: bool, ca: str, yes: bool, as_json:
 
 def _policy(member: Enrolment) -> bytes | None:
     """The policy that is published now. Raises FleetError if the server refuses this host."""
-    import asyncio
-
-    async def read() -> bytes | None:
-        client = await connection.member_connection(member)
-        try:
-            return await connection.last(client, POLICY, member.subjects.policy)
-        finally:
-            await client.close()
-
-    return asyncio.run(read())
+    newest = lambda client: connection.last(client, POLICY, member.subjects.policy)
+    return connected(connection.member_connection(member), newest)
 
 
 def _terms(member: Enrolment, policy: bytes | None) -> Iterator[str]:

@@ -3,6 +3,7 @@
 The only thing that it changes is the answer to a question.
 """
 
+import asyncio
 import getpass
 import hashlib
 import secrets
@@ -20,13 +21,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from billhook import __version__
+from billhook.approvals.channels import PATH
 from billhook.approvals.queue import AnsweredError, Questions
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.functions import in_thread
 from billhook.serve import answer_links, control
 from billhook.serve.http.access import STRICT, json_response, problem
 from billhook.serve.ui import views
-from billhook.serve.ui.views import Commands, Live
+from billhook.serve.ui.views import Live
 from billhook.store.files import StoreError, remove, state_root
 from billhook.store.log.pages import MachineLogs
 
@@ -53,8 +55,7 @@ class Login:
 
     def knows(self, request: Request) -> bool:
         """Whether the request has a valid cookie."""
-        given = _digest(request.cookies.get(self.cookie(request), ""))
-        return self._cookies.get(given, 0.0) > time.monotonic()
+        return self._cookies.get(_digest(request.cookies.get(self.cookie(request), "")), 0.0) > time.monotonic()
 
     def cookie(self, request: Request) -> str:
         """The name of the cookie. Browsers send cookies to every port of a host, so it has the port."""
@@ -86,6 +87,7 @@ _STATIC: Final = Path(__file__).parent / "static"
 _TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml",
                  ".txt": "text/plain"}  # fmt: skip
 _LARGEST: Final = 16 << 10  # bytes of a request's body
+_AT_ONCE: Final = 2
 _Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -98,19 +100,19 @@ class Page:
         self.login = Login()
         self.questions = questions or Questions(self.root)
         self.live = Live(self.logs, self.questions)
-        self.commands = Commands(self.logs)
-        shown: dict[str, Callable[[QueryParams], Any]] = {
-            "now": self._now,
-            "events": lambda query: views.listed(self.logs, query),
-            "event": lambda query: views.whole(self.logs, query.get("project", ""), query.get("id", "")),
+        shown: dict[str, Callable[[QueryParams], Awaitable[Any]]] = {
+            "now": lambda query: in_thread(lambda: views.now(self.logs, self.questions)),
+            "events": lambda query: in_thread(lambda: views.listed(self.logs, query)),
+            "event": lambda query: in_thread(lambda: views.whole(self.logs, query)),
+            "command": lambda query: views.output(self.logs, query),
         }
         self.routes = [
             Route("/ui/login", self._enter, methods=["POST"]),
-            Route("/ui/api/live", self._inside(self._live)),
-            Route("/ui/api/command", self._inside(self._command)),
+            Route("/ui/api/live", self._inside(self.live.response)),
             Route("/ui/api/answer", self._inside(self._answer), methods=["POST"]),
             *(Route(f"/ui/api/{name}", self._inside(_view(work))) for name, work in shown.items()),
             Route("/ui/{name:path}", self._file),
+            Route(f"{PATH}app.css", self._file),
             answer_links.route(self.root),
         ]
 
@@ -130,7 +132,7 @@ class Page:
         return checked
 
     async def _file(self, request: Request) -> Response:
-        name = request.path_params["name"] or "index.html"
+        name = request.path_params.get("name", "app.css") or "index.html"
         known = {path.name: path for path in _STATIC.iterdir()}
         if name not in known:
             raise HTTPException(404)
@@ -150,20 +152,6 @@ class Page:
         response.set_cookie(self.login.cookie(request), secret, path="/ui", httponly=True, samesite="strict")
         return response
 
-    def _now(self, query: QueryParams) -> dict[str, Any]:
-        return {
-            "sessions": views.sessions(self.logs),
-            "projects": views.projects(self.logs),
-            "questions": [one.shown for one in self.questions.all()],
-        }
-
-    async def _live(self, request: Request) -> Response:
-        return self.live.response()
-
-    async def _command(self, request: Request) -> Response:
-        name, project, id_ = (request.query_params.get(name, "") for name in ("name", "project", "id"))
-        return _json(await self.commands.get(name, project, id_))
-
     async def _answer(self, request: Request) -> Response:
         body = await _body(request)
         if not isinstance(body.get("allow"), bool):
@@ -177,11 +165,21 @@ class Page:
         return _json({"answered": True})
 
 
-def _view(work: Callable[[QueryParams], Any]) -> _Handler:
-    """What a view shows: a function of the query, which reads files."""
+def _view(work: Callable[[QueryParams], Awaitable[Any]]) -> _Handler:
+    """What a view shows. Requests take turns, and equal ones that wait share the result, because all open pages ask at
+    the same time."""
+    turn, waiting = asyncio.Semaphore(_AT_ONCE), dict[str, asyncio.Task[Any]]()
+
+    async def run(query: QueryParams, key: str) -> Any:
+        async with turn:
+            del waiting[key]  # a later request gets what is new by then
+            return await work(query)
 
     async def shown(request: Request) -> Response:
-        return _json(await in_thread(lambda: work(request.query_params)))
+        query, key = request.query_params, request.url.query
+        if key not in waiting:
+            waiting[key] = asyncio.ensure_future(run(query, key))
+        return _json(await asyncio.shield(waiting[key]))
 
     return shown
 

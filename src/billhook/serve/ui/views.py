@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import msgspec
+from starlette.requests import Request
 from starlette.responses import Response
 
-from billhook.approvals.queue import Questions, watcher
+from billhook.approvals.queue import OPEN, Questions, watcher
 from billhook.config.log_summary import call_text
 from billhook.config.trust import TRUST
 from billhook.core import strictjson
@@ -25,15 +26,15 @@ from billhook.effects.effect import Effect
 from billhook.runners import process
 from billhook.serve.http import EventResponse, EventStream, StreamReader
 from billhook.serve.http.access import problem
-from billhook.store.files import StoreError, stamp
+from billhook.store.files import StoreError
 from billhook.store.log import ALL, Record, RecordFilter, is_whole
-from billhook.store.log.eventlog import CURRENT
 from billhook.store.log.pages import MachineLogs, page
 from billhook.store.log.reader import LogReader, hooks_of
 
-MOST_LOGS: Final = 30
+_MOST_LOGS: Final = 30
 _TAIL: Final = 512 << 10  # bytes of each log in which sessions are searched
 _RECENT: Final = 24 * 3600.0  # seconds: older sessions are not in the list
+_ANSWERS: Final = 3
 _FAILED: Final = frozenset({"failed", "timed_out", "could_not_start"})
 
 
@@ -58,10 +59,18 @@ class PageFilter(msgspec.Struct, frozen=True):
         return RecordFilter(project=project, hook=self.hook or None, text=self.text or None, **sets)
 
 
-def projects(logs: MachineLogs) -> list[str]:
-    """The projects with events, the most recent first."""
-    newest = ((log, page(log, ALL, limit=1, at_most=_TAIL).entries) for log in logs.all()[:MOST_LOGS])
-    return list(dict.fromkeys(logs.named(log, found[0].record.project) for log, found in newest if found))
+def questions(queue: Questions) -> list[dict[str, object]]:
+    """The questions that can still be answered, and the last answers."""
+    known = queue.all()
+    answered = sorted((one for one in known if one.answer), key=lambda one: one.answered)
+    return [one.shown for one in (*(one for one in known if one.state in OPEN), *answered[-_ANSWERS:])]
+
+
+def now(logs: MachineLogs, queue: Questions) -> dict[str, Any]:
+    """The recent sessions, the projects with events, the most recent first, and the questions."""
+    newest = ((log, page(log, ALL, limit=1, at_most=_TAIL).entries) for log in logs.all()[:_MOST_LOGS])
+    projects = dict.fromkeys(logs.named(log, found[0].record.project) for log, found in newest if found)
+    return {"sessions": sessions(logs), "projects": list(projects), "questions": questions(queue)}
 
 
 def listed(logs: MachineLogs, query: Mapping[str, str]) -> dict[str, Any]:
@@ -101,8 +110,9 @@ def row(record: Record, project: str) -> dict[str, Any]:
     }
 
 
-def whole(logs: MachineLogs, name: str, id_: str) -> dict[str, Any]:
+def whole(logs: MachineLogs, query: Mapping[str, str]) -> dict[str, Any]:
     """One record with everything that it has. Raises UsageError."""
+    name, id_ = query.get("project", ""), query.get("id", "")
     log, project = logs.find(name)
     entry = log.find(id_) if len(id_) >= 8 else None
     if entry is None or entry.record.project != project:
@@ -122,7 +132,7 @@ def sessions(logs: MachineLogs) -> list[dict[str, Any]]:
     """The recent sessions of all projects, the newest first."""
     since = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() - _RECENT))
     found: dict[tuple[str, str], dict[str, Any]] = {}
-    for log in logs.all()[:MOST_LOGS]:
+    for log in (one for one in logs.all()[:_MOST_LOGS] if one.stamp[0] > (time.time() - _RECENT) * 1e9):
         newest = page(log, RecordFilter(since=since), limit=5000, at_most=_TAIL).entries
         rows = (row(one.record, logs.named(log, one.record.project)) for one in newest if one.record.event != TRUST)
         for last in rows:
@@ -139,58 +149,33 @@ def sessions(logs: MachineLogs) -> list[dict[str, Any]]:
 
 # Views that need much work: the output of billhook's own commands, from a process of low priority.
 #
-# They run beside the daemon, so that no verdict waits for them. Equal requests share one process, and its result is
-# kept for some seconds.
+# They run beside the daemon, so that no verdict waits for them.
 
-_KEPT: Final = 5.0
 _TIMEOUT: Final = 60.0
-_AT_ONCE: Final = 2
-_MOST: Final = 32
 _COMMANDS: Final = {name: ("billhook", name, "--json") for name in ("list", "check", "doctor", "explain")} | {
     "summary": ("billhook.config.log_summary", "{project}")
 }
 _PROGRAM: Final = (sys.executable, "-P", "-X", "utf8", "-m")
 
 
-class Commands:
-    """The results of commands. Lives as long as the HTTP server."""
-
-    def __init__(self, logs: MachineLogs) -> None:
-        self._logs = logs
-        self._results: dict[tuple[str, ...], tuple[float, asyncio.Task[list[Any]]]] = {}
-        self._room = asyncio.Semaphore(_AT_ONCE)
-
-    async def get(self, name: str, project: str, id_: str = "") -> list[Any]:
-        """The values that a command prints. Raises UsageError."""
-        if name not in _COMMANDS or (id_ and not (id_.isalnum() and id_.isascii())):
-            raise UsageError("unknown command")
-        if name != "summary":
-            self._logs.folder(project)
-        key, now = (name, project, id_), time.monotonic()
-        made, task = self._results.get(key, (0.0, None))
-        if task is None or (task.done() and now - made > _KEPT):
-            while len(self._results) >= _MOST:
-                del self._results[next(iter(self._results))]
-            task = asyncio.ensure_future(self._run(name, project, id_))
-            self._results[key] = now, task
-        return await asyncio.shield(task)
-
-    async def _run(self, name: str, project: str, id_: str) -> list[Any]:
-        log, path = self._logs.find(project)
-        nice = [program, "-n", "10"] if (program := shutil.which("nice")) else []
-        argv = [*nice, *_PROGRAM, *(word.replace("{project}", path) for word in (*_COMMANDS[name], id_) if word)]
-        kept = bytearray()
-        async with self._room:
-            env = {**os.environ, "BILLHOOK_HOME": str(log.root)}
-            cwd = str(log.folder) if name == "summary" else path
-            ended = await process.start(argv, stdin=b"", env=env, cwd=cwd, keep=kept).wait(_TIMEOUT)
-        with suppress(StrictJSONError):
-            lines = [line for line in bytes(kept).splitlines() if line.strip()]
-            if lines or (ended is not None and ended.code in (0, 1)):
-                return [strictjson.loads_leniently(line, max_depth=500) for line in lines]
-        told = "" if ended is None else ended.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
-        why = "it took too long" if ended is not None and ended.timed_out else told or "no output"
-        raise UsageError(f"`billhook {name}` failed: {why}", hint="run it in a terminal")
+async def output(logs: MachineLogs, query: Mapping[str, str]) -> list[Any]:
+    """The values that a command prints. Raises UsageError."""
+    name, project, id_ = (query.get(field, "") for field in ("name", "project", "id"))
+    if name not in _COMMANDS or (id_ and not (id_.isalnum() and id_.isascii())):
+        raise UsageError("unknown command")
+    log, path = logs.find(project)
+    nice = [program, "-n", "10"] if (program := shutil.which("nice")) else []
+    argv = [*nice, *_PROGRAM, *(word.replace("{project}", path) for word in (*_COMMANDS[name], id_) if word)]
+    kept, env = bytearray(), {**os.environ, "BILLHOOK_HOME": str(log.root)}
+    cwd = str(log.folder) if name == "summary" else logs.folder(project)
+    ended = await process.start(argv, stdin=b"", env=env, cwd=cwd, keep=kept).wait(_TIMEOUT)
+    with suppress(StrictJSONError):
+        lines = [line for line in bytes(kept).splitlines() if line.strip()]
+        if lines or (ended is not None and ended.code in (0, 1)):
+            return [strictjson.loads_leniently(line, max_depth=500) for line in lines]
+    told = "" if ended is None else ended.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
+    why = "it took too long" if ended is not None and ended.timed_out else told or "no output"
+    raise UsageError(f"`billhook {name}` failed: {why}", hint="run it in a terminal")
 
 
 # News for open pages: new events and questions, as server-sent events.
@@ -199,7 +184,7 @@ class Commands:
 # new is read, encoded once, and sent to every page. So events count that another process recorded, too.
 
 INTERVAL: Final = 0.3
-_MOST_NEWS: Final = 200  # events in one message; a page that missed some reads them again
+_MOST: Final = 200  # events in one message; a page that missed some reads them again
 _log = logging.getLogger("billhook.serve")
 
 
@@ -213,9 +198,8 @@ class Live:
         self._seen: dict[Path, tuple[tuple[int, ...], int]] = {}  # by log: the file's state, the newest number
         self._watcher = watcher(logs.root)
         self._asked: tuple[int, ...] = ()
-        self._began = False  # a log that is new from now on has only new events
 
-    def response(self) -> Response:
+    async def response(self, request: Request) -> Response:
         """A stream for one page."""
         reader = StreamReader(frozenset(), frozenset())
         if not self.stream.join(reader):
@@ -224,14 +208,9 @@ class Live:
             self._task = asyncio.ensure_future(self._run())
         return EventResponse(self.stream, reader)
 
-    @property
-    def busy(self) -> bool:
-        return bool(self.stream.readers)
-
     async def _run(self) -> None:
-        self._seen, self._began = {}, False
-        await in_thread(self._news)  # what is already there
-        self._began = True
+        self._seen = {}
+        await in_thread(lambda: [self._new_in(log, 1) for log in self._logs.all()])  # what is there already
         while self.stream.readers:
             await asyncio.sleep(INTERVAL)
             try:
@@ -248,23 +227,20 @@ class Live:
         self._watcher.close()
 
     def _news(self) -> dict[str, Any]:
-        found = [one for log in self._logs.all()[:MOST_LOGS] for one in self._new_in(log)]
-        news: dict[str, Any] = {"rows": found} if len(found) < _MOST_NEWS else {"missed": True}
-        news = news if found else {}
+        found = [one for log in self._logs.all() for one in self._new_in(log)]
+        news: dict[str, Any] = {} if not found else {"rows": found} if len(found) < _MOST else {"missed": True}
         asked = self._questions.stamp()
         if asked != self._asked:
             self._asked = asked
-            news["questions"] = [one.shown for one in self._questions.all()]
+            news["questions"] = questions(self._questions)
         return news
 
-    def _new_in(self, log: LogReader) -> list[dict[str, Any]]:
-        """The new events of a log, newest first; at most so many as one message has."""
-        state = stamp(log.folder / CURRENT)
-        before, last = self._seen.get(log.folder, ((), 0))
-        if state == before:
+    def _new_in(self, log: LogReader, at_most: int = _MOST) -> list[dict[str, Any]]:
+        """The new events of a log, newest first."""
+        before, last = self._seen.get(log.folder, (None, 0))
+        stamp = log.stamp
+        if stamp == before:
             return []
-        is_news = self._began or log.folder in self._seen
-        found = page(log, ALL, after=last, limit=_MOST_NEWS if is_news else 1)
-        self._seen[log.folder] = state, found.entries[0].record.seq if found.entries else last
-        new = (one.record for one in found.entries if is_news)
-        return [row(record, self._logs.named(log, record.project)) for record in new]
+        found = page(log, ALL, after=last, limit=at_most)
+        self._seen[log.folder] = stamp, found.entries[0].record.seq if found.entries else last
+        return [row(one.record, self._logs.named(log, one.record.project)) for one in found.entries]

@@ -349,7 +349,9 @@ def _prepare_sdk(place: Place, url: str, prompt: str) -> Start:
     return Start(start.environ, [str(Path(__file__).with_name("sdk_agent.py")), prompt])
 
 
-_NO_DAEMON: Final = frozenset({"session-context", "too-late", "daemon-killed", "daemon-stopped", "no-daemon"})
+_NO_ENTRY: Final = frozenset(
+    {"session-context", "too-late", "daemon-killed", "daemon-stopped", "no-daemon", "missing", "missing-prompt"}
+)
 AGENTS: Final[Mapping[str, Agent]] = {
     **_PLAIN,
     "copilot-claude": msgspec.structs.replace(
@@ -365,7 +367,7 @@ AGENTS: Final[Mapping[str, Agent]] = {
         title="Claude Agent SDK",
         prepare=_prepare_sdk,
         installs="",
-        without=_NO_DAEMON,
+        without=_NO_ENTRY,
     ),
 }
 """All agents, and two variants: Copilot also reads Claude Code's settings, and the SDK runs hooks in the process that

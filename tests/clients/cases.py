@@ -102,9 +102,14 @@ def _printing(event: str, fields: str) -> str:
     return _fixed(event, f"run: >-\n      printf '%s' '{fields}'")
 
 
+_MISSING: Final = "uv tool install ."
 _DAEMON: Final = '"$(cat "$HOME/.claude/billhook/daemon/lock")"'
 _NEW_OUTPUT: Final = (
     f'{{"stdout": "{WORDS}", "stderr": "", "interrupted": false, "isImage": false, "noOutputExpected": false}}'
+)
+_ALLOWED: Final = (
+    '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow", '
+    '"permissionDecisionReason": "nothing against it"}}'
 )
 _REWRITTEN: Final = (
     '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow", '
@@ -116,6 +121,14 @@ CASES: Final = (
         name="allow",
         title="no hook objects",
         hooks=_fixed("PreToolUse", "deny: never asked", **{"if": "Bash(rm *)"}),
+        promised=_always("run"),
+        seen=_tool,
+        calls=_one_command,
+    ),
+    Case(
+        name="approve",
+        title="allow before a command",
+        hooks=_printing("PreToolUse", _ALLOWED),
         promised=_always("run"),
         seen=_tool,
         calls=_one_command,
@@ -226,6 +239,14 @@ CASES: Final = (
         needs="SessionStart",
     ),
     Case(
+        name="crash",
+        title="a gate that crashes",
+        hooks=_fixed("PreToolUse", "run: kill -9 $$", gate="true"),
+        promised=_always("not run, told"),
+        seen=lambda ran, place: _tool(ran, place, "killed by signal"),
+        calls=_one_command,
+    ),
+    Case(
         name="hang",
         title="a gate that hangs",
         hooks=_fixed("PreToolUse", "run: sleep 30", gate="true"),
@@ -268,6 +289,23 @@ CASES: Final = (
         seen=_tool,
         calls=_one_command,
         environ={"BILLHOOK_NO_DAEMON": "1"},
+    ),
+    Case(
+        name="missing",
+        title="billhook is missing, before a command",
+        promised=_always("not run, told"),
+        seen=lambda ran, place: _tool(ran, place, _MISSING),
+        calls=_one_command,
+        missing=True,
+    ),
+    Case(
+        name="missing-prompt",
+        title="billhook is missing, at a prompt",
+        promised=_always("model not called"),
+        seen=_prompt,
+        calls=_only_words,
+        needs="UserPromptSubmit",
+        missing=True,
     ),
     *GUARD_CASES,
     *RECIPE_CASES,

@@ -15,7 +15,7 @@ from clients.agents import Agent, cache, find, version
 
 VERSIONS: Final = {
     "claude": "0.2.182",
-    "codex": "0.166.0",
+    "codex": "0.169.0",
     "gemini": "0.61.0",
     "copilot": "1.0.102",
     "qwen": "0.24.4",

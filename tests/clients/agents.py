@@ -206,6 +206,23 @@ def _prepare_pi(place: Place, url: str, prompt: str) -> Start:
     return Start(environ, ["-p", "--approve", "--provider", "scripted", "--model", "scripted", prompt])
 
 
+def _prepare_openclaw(place: Place, url: str, prompt: str) -> Start:
+    """Its settings name billhook's plugin, as `billhook install` asks the user to write."""
+    model = {"baseUrl": f"{url}/v1", "apiKey": "scripted", "api": "openai-completions"}
+    settings = {
+        "models": {"providers": {"scripted": {**model, "models": [{"id": "scripted", "name": "scripted"}]}}},
+        "agents": {"defaults": {"model": {"primary": "scripted/scripted"}, "workspace": str(place.project)}},
+        "tools": {"exec": {"security": "full", "ask": "off"}},
+        "plugins": {
+            "load": {"paths": ["~/.openclaw/plugins/billhook"]},
+            "allow": ["billhook"],
+            "entries": {"billhook": {"enabled": True}},
+        },
+    }
+    _write_json(place.home / ".openclaw" / "openclaw.json", settings)
+    return Start({}, ["agent", "--local", "--session-id", "scripted", "--json", "--message", prompt])
+
+
 def _prepare_hermes(place: Place, url: str, prompt: str) -> Start:
     """Its own checks of commands are off (`--yolo`): they would ask in a terminal."""
     model = {"provider": "custom", "default": "scripted", "base_url": f"{url}/v1", "api_key": "scripted"}
@@ -325,6 +342,19 @@ _PLAIN: Final[Mapping[str, Agent]] = {
             edit=lambda path, old, new: Call("edit", {"path": path, "edits": [{"oldText": old, "newText": new}]}),
             read=lambda path: Call("read", {"path": path}),
             delegate=Call("bash", {"command": "echo it has no agent for a task"}),
+            node="24",
+        ),
+        Agent(
+            "openclaw",
+            "OpenClaw",
+            "openclaw",
+            "openclaw",
+            _prepare_openclaw,
+            shell=lambda command: Call("exec", {"command": command}),
+            write=lambda path, content: Call("write", {"path": path, "content": content}),
+            edit=lambda path, old, new: Call("edit", {"path": path, "edits": [{"oldText": old, "newText": new}]}),
+            read=lambda path: Call("read", {"path": path}),
+            delegate=Call("exec", {"command": "echo a task for a sub-agent"}),
             node="24",
         ),
         Agent(

@@ -104,6 +104,7 @@ def _printing(event: str, fields: str) -> str:
 
 _MISSING: Final = "uv tool install ."
 _DAEMON: Final = '"$(cat "$HOME/.claude/billhook/daemon/lock")"'
+_STARTED: Final = [["billhook", "daemon", "start"]]  # the agent's first call would only start it for the next one
 _NEW_OUTPUT: Final = (
     f'{{"stdout": "{WORDS}", "stderr": "", "interrupted": false, "isImage": false, "noOutputExpected": false}}'
 )
@@ -266,6 +267,7 @@ CASES: Final = (
     ),
     Case(
         name="daemon-killed",
+        before=_STARTED,
         title="daemon killed while a gate runs",
         hooks=_fixed("PreToolUse", f"run: kill -9 {_DAEMON}; sleep 30", gate="true"),
         promised=_always("not run, told"),
@@ -274,6 +276,7 @@ CASES: Final = (
     ),
     Case(
         name="daemon-stopped",
+        before=_STARTED,
         title="daemon stopped while a gate runs",
         hooks=_fixed("PreToolUse", f"run: kill -STOP {_DAEMON}; sleep 30", gate="true"),
         promised=_always("not run, told"),

@@ -22,6 +22,7 @@ _ORDER: Final = (
     "opencode",
     "pi",
     "cline",
+    "openclaw",
     "hermes",
 )
 TITLES: Final = {name: AGENTS[name].title for name in _ORDER}

@@ -30,6 +30,7 @@ KNOWN: Final[Mapping[tuple[str, str], str]] = {
     ("codex", "guard-build"): "`codex exec` itself refuses `rm -rf`",
     ("gemini", "recipe-write"): "Gemini CLI itself refuses to write a `.env`",
     **{("hermes", name): "held until the next prompt" for name in ("context", "context-after", "replace-output")},
+    **{("openclaw", name): "OpenClaw gives its own reason" for name in ("ask", "guard-ask")},
     ("hermes", "keep-going"): "Hermes runs this hook only after it has edited code",
     ("hermes", "recipe-tests-fixed"): "Hermes itself also sends its model back, twice",
     ("hermes", "prompt"): "Hermes can't refuse a prompt",

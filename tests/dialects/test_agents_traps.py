@@ -128,7 +128,7 @@ def test_cline_runs_the_installed_file(home: Home) -> None:
 
 def test_cline_a_script_of_another_author_stays(home: Home) -> None:
     file = home.write("#!/bin/sh\necho '{}'\n", "cline")
-    with pytest.raises(BillhookError, match="was not written by billhook"):
+    with pytest.raises(BillhookError, match="billhook did not write this file"):
         home.install("cline")
     assert file.read_text() == "#!/bin/sh\necho '{}'\n"
 
@@ -157,11 +157,12 @@ def test_crush_answers() -> None:
     assert answered("crush", read, Answer(decision=Decision.ASK, reason="sure?"))["decision"] == "deny"
 
 
-def test_crush_doctor_reports_that_subagents_are_not_checked(tmp_path: Path) -> None:
+@pytest.mark.parametrize("agent", [name for name, one in AGENTS.items() if one.escapes])
+def test_doctor_reports_that_subagents_are_not_checked(tmp_path: Path, agent: str) -> None:
     folder = Folder(tmp_path)
-    folder.write("~/.config/crush/crush.json", {"$schema": "https://charm.land/crush.json"})
-    assert folder.billhook("install", "crush", "--yes").code == 0
-    assert "calls of its sub-agents are not checked" in " ".join(folder.billhook("doctor", "crush").out.split())
+    assert folder.billhook("install", agent, "--yes").code == 0
+    assert AGENTS[agent].escapes in " ".join(folder.billhook("doctor", agent).out.split())
+    assert {"crush", "kiro"} <= {name for name, one in AGENTS.items() if one.escapes}
 
 
 # -- Hermes

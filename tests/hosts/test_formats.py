@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from billhook.agents import AGENTS
-from billhook.agents.base import can, with_shell, without_shell
+from billhook.agents.base import can
+from billhook.agents.formats import with_shell, without_shell
 from billhook.agents.plugin import Plugin
 from billhook.config.edit_json import measured
 from billhook.core.errors import BillhookError, UsageError
@@ -95,8 +96,9 @@ def test_the_plugin_is_written_again_when_it_was_changed(home: Home) -> None:
 
 def test_a_plugin_of_another_author_is_not_changed(home: Home) -> None:
     file = home.write("export const Mine = async () => ({})\n", "opencode")
-    with pytest.raises(BillhookError):
+    with pytest.raises(BillhookError, match="billhook did not write this file") as error:
         home.install("opencode")
+    assert error.value.place == str(file)
     assert file.read_text() == "export const Mine = async () => ({})\n"
 
 

@@ -118,7 +118,6 @@ AGENT: Final = base.Agent(
     ungrouped=frozenset(_EVENTS.values()) - {"PreToolUse", "PostToolUse"} | {"PostInvocation"},
     hooks_key="billhook",
     named_groups=True,
-    why_no_http="it has no HTTP hooks",
     silence={"PreToolUse": {"decision": "ask"}, "": {}},
     event_argument=True,
 )

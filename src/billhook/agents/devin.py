@@ -65,7 +65,6 @@ AGENT: Final = base.Agent(
     traces=("devin",),
     head={"version": 1},
     next_steps=(("any", "restart Devin"),),
-    why_no_http="it has no HTTP hooks",
 )
 AGENTS = {"devin": AGENT}
 DIALECTS = {"devin": _Devin(AGENT)}

@@ -47,8 +47,6 @@ def _trust(check: base.TrustCheck) -> Iterator[base.Trust]:
     yield base.Trust("unknown", "Droid's files don't show whether an organisation's policy allows these hooks")
 
 
-_FILE: Final = {"path": "file_path"}
-
 AGENT: Final = base.Agent(
     name="droid",
     title="Factory Droid",
@@ -58,7 +56,7 @@ AGENT: Final = base.Agent(
     tools=base.pairs("Execute=Bash Create=Write ApplyPatch=apply_patch FetchUrl=WebFetch Task=Agent"),
     inputs={
         "Edit": {**base.OLD_AND_NEW, "change_all": "replace_all"},
-        "Read": _FILE,
+        "Read": base.PATH,
         "apply_patch": {"input": "command"},
     },
     capabilities=base.rounded(
@@ -82,7 +80,6 @@ AGENT: Final = base.Agent(
     beside=_beside,
     trust=_trust,
     next_steps=(("any", "restart Droid, and review billhook's hooks in `/hooks`: it reads them when it starts"),),
-    why_no_http="it has no HTTP hooks",
     system_message=True,
     parallel=True,
 )

@@ -35,8 +35,8 @@ AGENT: Final = base.Agent(
     only_its=("PreToolUseResult",),
     tools=base.pairs("developer__shell=Bash developer__write=Write developer__edit=Edit"),
     inputs={
-        "Write": {"path": "file_path"},
-        "Edit": {"path": "file_path", "before": "old_string", "after": "new_string"},
+        "Write": base.PATH,
+        "Edit": {**base.PATH, "before": "old_string", "after": "new_string"},
     },
     capabilities=base.rounded("", PreToolUse="deny", **dict.fromkeys(_EVENTS.split()[1:], "")),
     refusals=(base.Refusal("prompt subagent compact", 0, None, "client"), base.Refusal("")),
@@ -49,7 +49,6 @@ AGENT: Final = base.Agent(
     own_file=True,
     next_steps=(("any", "restart Goose; versions before 1.48 allow a call if the hook fails"),),
     fail_closed=("on_failure", "block"),
-    why_no_http="it has no HTTP hooks",
     event_argument=True,
 )
 AGENTS = {"goose": AGENT}

@@ -12,7 +12,6 @@ from billhook.agents import base
 from billhook.agents.plugin import PluginDialect, agent
 
 _EVENTS: Final = base.pairs("PreToolUse=before_tool_call PostToolUse=after_tool_call")
-_FILE: Final = {"path": "file_path"}
 _FOLDER: Final = ".openclaw/plugins/billhook"
 _COMPANIONS: Final[dict[str, dict[str, Any]]] = {
     "package.json": {
@@ -60,7 +59,7 @@ AGENT: Final = agent(
     "OpenClaw",
     event_names=_EVENTS,
     tools=base.pairs("exec=Bash read=Read write=Write edit=Edit grep=Grep web_fetch=WebFetch"),
-    inputs={"Read": _FILE, "Write": _FILE, "Edit": _FILE, "apply_patch": {"input": "command"}},
+    inputs={"Read": base.PATH, "Write": base.PATH, "Edit": base.PATH, "apply_patch": {"input": "command"}},
     capabilities=base.rounded("", PreToolUse="deny ask rewrite_input", PostToolUse=""),
     sends=lambda payload, _environ: 2 * base.sends_own_names(_EVENTS.values(), payload),
     marks={"OPENCLAW_SHELL": ""},

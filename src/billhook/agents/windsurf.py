@@ -107,7 +107,6 @@ AGENT: Final = base.Agent(
     typed=False,
     timeout_key="",
     longest=dict.fromkeys((*_EVENTS, *_PARTS), 30),
-    why_no_http="it has no HTTP hooks",
     event_argument=True,
 )
 AGENTS = {"windsurf": AGENT}

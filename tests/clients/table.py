@@ -43,6 +43,8 @@ _FIELDS: Final = {
     "rewrite": "rewrite_input",
     "recipe-uv": "rewrite_input",
     "context": "context",
+    "context-after": "context",
+    "replace-output": "replace_output",
     "ask": "ask",
     "guard-ask": "ask",
     "stop": "stop",

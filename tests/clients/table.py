@@ -33,7 +33,7 @@ KNOWN: Final[Mapping[tuple[str, str], str]] = {
     **{("openclaw", name): "OpenClaw gives its own reason" for name in ("ask", "guard-ask")},
     ("hermes", "keep-going"): "Hermes runs this hook only after it has edited code",
     ("hermes", "recipe-tests-fixed"): "Hermes itself also sends its model back, twice",
-    ("hermes", "prompt"): "Hermes can't refuse a prompt",
+    **{("hermes", name): "Hermes can't refuse a prompt" for name in ("prompt", "missing-prompt")},
     ("hermes", "too-late"): "0.19.0 ignores `fail_closed`",
 }
 """Known differences of agents from the capability table, with the reason."""

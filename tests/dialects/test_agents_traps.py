@@ -196,6 +196,20 @@ def test_hermes_refuses_by_json() -> None:
     assert AGENTS["hermes"].neutral("PreToolUse") == {}
 
 
+# -- Goose
+
+
+@pytest.mark.parametrize("name", [".agents/plugins/billhook", ".config/goose/settings.json"])
+def test_goose_a_project_can_not_switch_the_plugin_off(tmp_path: Path, name: str) -> None:
+    """A folder of that name replaces the user's plugin: an agent needs the user's permission to make it."""
+    folder = Folder(tmp_path)
+    for command in (f"mkdir -p {name}", f"mv other {name}"):
+        fired = folder.billhook(
+            "fire", "PreToolUse", "--tool", "Bash", "--input", json.dumps({"command": command}), "--json"
+        )
+        assert json.loads(fired.out)["decision"] in ("ask", "deny"), fired
+
+
 # -- self-protection
 
 WITH_PLUGIN = [name for name, agent in AGENTS.items() if agent.own_file and agent.project_file]

@@ -43,7 +43,10 @@ TABLE: Final = {
     "antigravity": AgentRow(beside=(".agents/hooks.json", ".gemini/config/hooks.json")),
     "devin": AgentRow((".devin/config.json", ".config/devin/config.json"), (".devin/hooks.v1.json",)),
     "droid": AgentRow((".factory/settings.json",), (".factory/hooks.json",)),
-    "goose": AgentRow((".agents/plugins/billhook/hooks/hooks.json",)),
+    "goose": AgentRow(
+        (".agents/plugins/billhook/hooks/hooks.json",),
+        (".agents/plugins/billhook", ".config/goose/settings.json", ".config/goose/settings.local.json"),
+    ),
     "kiro": AgentRow(beside=(".kiro/hooks/billhook.json",)),
     "pi": AgentRow((".pi/extensions/billhook.js", ".pi/agent/extensions/billhook.js")),
     "windsurf": AgentRow((".windsurf/hooks.json", ".codeium/windsurf/hooks.json")),

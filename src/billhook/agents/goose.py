@@ -1,9 +1,10 @@
 """Goose: hooks of a plugin folder, with the event's name in `event`. Only a tool call can be refused, by exit code 2.
 
-From its source, not measured.
+From its source, not measured. Of two plugins with one name it loads only that of the project.
 """
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from billhook.agents import base
@@ -22,6 +23,17 @@ class _Goose(ExitForm):
         if isinstance(called, str) and "__" in called and not called.startswith(("developer__", "mcp__")):
             payload |= {"tool_name": f"mcp__{called}", "original_tool_name": called}
         return super().read(payload, env)
+
+
+def _trust(check: base.TrustCheck) -> Iterator[base.Trust]:
+    folder, user = os.path.dirname(os.path.dirname(_FILE)), os.path.dirname(check.agent.home())
+    for root, name in ((user, ""), (check.project, ""), (check.project, ".local")):
+        path = os.path.join(root, f".config/goose/settings{name}.json")
+        if "billhook" in base.items(check.settings(path).get("disabledPlugins")):
+            yield base.Trust("fail", f"{path} disables billhook's plugin (`disabledPlugins`)", "change that setting")
+    if {one.scope for one in check.installed} == {"user"} and os.path.isdir(os.path.join(check.project, folder)):
+        text = f"Goose loads {folder} of the project instead of your plugin of that name, and it does not call billhook"
+        yield base.Trust("fail", text, "remove that folder, or: billhook install goose --project")
 
 
 _EVENTS: Final = "PreToolUse PostToolUse PostToolUseFailure UserPromptSubmit SessionStart SessionEnd Stop"
@@ -47,6 +59,7 @@ AGENT: Final = base.Agent(
     user_file=_FILE,
     traces=("../.config/goose",),
     own_file=True,
+    trust=_trust,
     next_steps=(("any", "restart Goose; versions before 1.48 allow a call if the hook fails"),),
     fail_closed=("on_failure", "block"),
     event_argument=True,

@@ -1,7 +1,7 @@
 """OpenClaw, by a plugin. It denies a call itself if a plugin is too slow; an ask waits for its user.
 
-From its package's documentation. Measured in 2026.9.6: it loads a plugin only from a folder with both companions, which
-its settings name in three places; it lists a plugin that is one file as enabled, and never loads it.
+Measured in 2026.9.6. It loads a plugin only from a folder with both companions, which its settings name in three
+places; it lists a plugin that is one file as enabled, and never loads it.
 """
 
 import json

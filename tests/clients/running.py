@@ -72,8 +72,10 @@ TESTS: Final = Path(__file__).resolve().parent.parent
 
 @cache
 def namespace() -> Sequence[str] | None:
-    """The prefix that runs a command with loopback only; None if the system does not allow it."""
-    for words in (["unshare", "-n"], ["unshare", "-rn"]):
+    """The prefix that runs a command with loopback only, and ends all that it leaves behind; None if the system does not
+    allow it."""
+    for flags in ("-n", "-rn"):
+        words = ["unshare", flags, "--pid", "--fork", "--kill-child", "--mount-proc"]
         if (
             shutil.which(words[0])
             and subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0

@@ -72,8 +72,7 @@ TESTS: Final = Path(__file__).resolve().parent.parent
 
 @cache
 def namespace() -> Sequence[str] | None:
-    """The prefix that runs a command with loopback only, and ends all that it leaves behind; None if the system does not
-    allow it."""
+    """The prefix that runs a command with loopback only, and ends all that it started; None if that is not allowed."""
     for flags in ("-n", "-rn"):
         words = ["unshare", flags, "--pid", "--fork", "--kill-child", "--mount-proc"]
         if (

@@ -160,6 +160,7 @@ def test_crush_answers() -> None:
 @pytest.mark.parametrize("agent", [name for name, one in AGENTS.items() if one.escapes])
 def test_doctor_reports_that_subagents_are_not_checked(tmp_path: Path, agent: str) -> None:
     folder = Folder(tmp_path)
+    assert AGENTS[agent].escapes not in " ".join(folder.billhook("doctor", agent).out.split())
     assert folder.billhook("install", agent, "--yes").code == 0
     assert AGENTS[agent].escapes in " ".join(folder.billhook("doctor", agent).out.split())
     assert {"crush", "kiro"} <= {name for name, one in AGENTS.items() if one.escapes}

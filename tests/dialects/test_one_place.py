@@ -70,7 +70,9 @@ def test_the_table_agrees_with_the_records(agent: Agent) -> None:
     assert agent.transcripts == (agent.name in READERS)
     if row.speaks:
         assert (
-            row == AgentRow(speaks=row.speaks, module=row.module) and agent.name not in DIALECTS and agent.reads_claude
+            row == AgentRow(speaks=row.speaks, also_reads=row.also_reads)
+            and agent.name not in DIALECTS
+            and agent.reads_claude
         )
         return
     assert agent.name == agent.meanings.name and MEANINGS[agent.name] is agent.meanings

@@ -28,7 +28,7 @@ class AgentRow(NamedTuple):
     beside: tuple[str, ...] = ()  # further files that decide whether those hooks run
     folders: tuple[str, ...] = ()  # in a project, and below the home folder: it reads every JSON file there
     speaks: str = ""  # the agent whose settings and dialect it uses, if it has none of its own
-    module: str = ""  # the module with its record, if its name is not the agent's
+    also_reads: str = ""  # another agent whose settings it also reads
 
 
 TABLE: Final = {
@@ -61,7 +61,7 @@ TABLE: Final = {
         ),
     ),
     "amp": AgentRow((".amp/plugins/billhook.ts", ".config/amp/plugins/billhook.ts")),
-    "vscode": AgentRow(speaks="claude", module="copilot"),
+    "vscode": AgentRow(speaks="claude", also_reads="copilot"),
 }
 
 _CODECS: Final = {
@@ -77,7 +77,7 @@ _CODECS: Final = {
 
 
 def _agent(name: str) -> "Agent":
-    records: Mapping[str, Agent] = import_module(f"{__name__}.{TABLE[name].module or name}").AGENTS
+    records: Mapping[str, Agent] = import_module(f"{__name__}.{name}").AGENTS
     return records[name]
 
 
@@ -196,7 +196,7 @@ def own_name(dialect: str, event: str) -> str:
 
 # The agent that calls a hook which was installed for Claude Code.
 
-SHARED: Final = {row.module: name for name, row in TABLE.items() if row.speaks}
+SHARED: Final = {row.also_reads: name for name, row in TABLE.items() if row.speaks}
 """By agent: another one that also reads its settings, and sends and obeys the format of `speaks`."""
 OTHERS: Final = frozenset(TABLE) - {"claude"}
 """The agents that may send the same call twice, and that don't support every answer on every event."""

@@ -488,6 +488,18 @@ def items(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
+def only(value: object) -> dict[str, Any]:
+    """The only object of a list; empty for any other value."""
+    return mapping(value[0]) if isinstance(value, list) and len(value) == 1 else {}
+
+
+def set_folder(payload: dict[str, Any], folders: object) -> None:
+    """Fills in the folder of a payload without one: the first of these."""
+    for folder in items(folders)[:1]:
+        if isinstance(folder, str) and folder and not payload.get("cwd"):
+            payload["cwd"] = folder
+
+
 def without(fields: Mapping[str, Any], *names: str) -> dict[str, Any]:
     """The other fields."""
     return {name: value for name, value in fields.items() if name not in names}

@@ -37,7 +37,7 @@ class _Cline(AgentDialect):
         tool = called.get("name") or before.get("toolName")
         payload |= {"hook_event_name": "PreToolUse", "session_id": payload.get("taskId"), "tool_name": tool}
         payload |= {"tool_input": _without_list(given)}
-        payload |= {"cwd": roots[0]} if (roots := base.items(payload.get("workspaceRoots"))) else {}
+        base.set_folder(payload, payload.get("workspaceRoots"))
         payload |= {"agent_id": payload["cline_agent_id"]} if payload.get("parent_agent_id") else {}
         payload |= {ALSO_EDITS: True} if tool == "editor" else {}  # one tool for both
         return payload | ({"tool_use_id": called["id"]} if called.get("id") else {})
@@ -90,9 +90,9 @@ def _decoded(value: object) -> object:
 def _without_list(given: Payload) -> Payload:
     """The tool for commands takes a list of them, which start in the same folder: here they are one command line. The
     one for reading takes a list of files: a single one is replaced by its fields."""
-    files, lines = base.items(given.get("files")), [_line(one) for one in base.items(given.get("commands"))]
-    if len(files) == 1 and isinstance(files[0], dict):
-        return {**files[0], **base.without(given, "files")}
+    lines = [_line(one) for one in base.items(given.get("commands"))]
+    if file := base.only(given.get("files")):
+        return {**file, **base.without(given, "files")}
     command = "\n".join(f"({line}\n)" for line in lines) if lines[1:] else "".join(lines)
     return {"command": command, **base.without(given, "commands")} if lines else given
 

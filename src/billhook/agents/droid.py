@@ -23,8 +23,7 @@ class _Droid(ReferenceForm):
     )
 
     def read(self, payload: Payload, env: Mapping[str, str]) -> Payload:
-        if not payload.get("cwd") and env.get("FACTORY_PROJECT_DIR"):
-            payload["cwd"] = env["FACTORY_PROJECT_DIR"]
+        base.set_folder(payload, [env.get("FACTORY_PROJECT_DIR")])
         return super().read(payload, env)
 
     def write(self, payload: Payload, event: Event) -> Payload:

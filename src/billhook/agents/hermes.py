@@ -20,8 +20,7 @@ _TOP: Final = kinds("action decision message reason context", objects="args")
 
 class _Hermes(AgentDialect):
     def read(self, payload: Payload, env: Mapping[str, str]) -> Payload:
-        told = payload.get("extra")
-        extra = told if isinstance(told, dict) else {}
+        extra = base.mapping(payload.get("extra"))
         if isinstance(extra.get("tool_call_id"), str):
             payload.setdefault("tool_use_id", extra["tool_call_id"])
         if payload.get("hook_event_name") == _EVENTS["UserPromptSubmit"]:
@@ -52,8 +51,8 @@ class _Hermes(AgentDialect):
 
 
 def _trust(check: base.TrustCheck) -> Iterator[base.Trust]:
-    approvals = check.read("shell-hooks-allowlist.json").get("approvals")
-    approved = [(one.get("event"), one.get("command")) for one in approvals or () if isinstance(one, dict)]
+    approvals = map(base.mapping, base.items(check.read("shell-hooks-allowlist.json").get("approvals")))
+    approved = [(one.get("event"), one.get("command")) for one in approvals]
     entries = [entry for one in check.installed for entry in one.entries]
     missing = [one for one in entries if (one.event, with_shell(one.data["command"])) not in approved]
     if missing:

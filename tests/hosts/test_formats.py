@@ -179,6 +179,19 @@ def test_a_plugin_runs_the_entry_and_fails_closed(
     assert error in ran.stderr and (ran.returncode == 0) == bool(args)
 
 
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_in_openclaw_no_other_plugin_changes_what_was_judged(tmp_path: Path) -> None:
+    """It runs plugins in the order of their priorities, the highest first."""
+    drive = tmp_path / "drive.mjs"
+    drive.write_text("""\
+const plugin = await import(process.argv[2])
+plugin.default.register({ on: (name, handler, options) => console.log(name, options?.priority ?? 0) })
+""")
+    words = ["node", str(drive), str(plugin_with("openclaw", tmp_path, "exit 0"))]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    assert ran.stdout.splitlines() == ["before_tool_call -1000", "after_tool_call 0"]
+
+
 @pytest.mark.parametrize("agent", PLUGINS)
 def test_a_plugin_is_short_enough_to_read(tmp_path: Path, agent: str) -> None:
     """A reader checks it before it runs inside the agent: the whole file has at most 60 lines."""

@@ -192,6 +192,24 @@ plugin.default.register({ on: (name, handler, options) => console.log(name, opti
     assert ran.stdout.splitlines() == ["before_tool_call -1000", "after_tool_call 0"]
 
 
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_openclaw_sends_the_text_of_an_output(tmp_path: Path) -> None:
+    """Its results are lists of parts."""
+    entry = {"command": f"cat > {tmp_path}/sent", "timeout": 20}
+    file, drive = tmp_path / "billhook.mjs", tmp_path / "drive.mjs"
+    file.write_text(AGENTS["openclaw"].format.write(json.dumps({"hooks": {"after_tool_call": [entry]}}), ""))
+    drive.write_text("""\
+const handlers = {}
+const plugin = await import(process.argv[2])
+plugin.default.register({ on: (name, handler) => (handlers[name] = handler) })
+const result = { content: [{ type: "text", text: "one" }, { type: "image" }], details: { status: "error" } }
+await handlers.after_tool_call({ toolName: "read", toolCallId: "c", params: {}, result }, { sessionId: "s" })
+""")
+    subprocess.run(["node", str(drive), str(file)], timeout=60, check=True)
+    sent = json.loads((tmp_path / "sent").read_text())
+    assert (sent["tool_response"], sent["tool_result_is_error"]) == ("one\n(image)", True)
+
+
 @pytest.mark.parametrize("agent", PLUGINS)
 def test_a_plugin_is_short_enough_to_read(tmp_path: Path, agent: str) -> None:
     """A reader checks it before it runs inside the agent: the whole file has at most 60 lines."""

@@ -1,6 +1,5 @@
 export default function billhook(pi) {
   let continued = false
-  const shown = (content) => content?.map((part) => part.text ?? `(${part.type})`).join("\n")
   const output = ({ content, isError }) => ({ tool_response: shown(content), tool_result_is_error: isError })
   const call = (event) => ({ tool_name: event.toolName, tool_use_id: event.toolCallId, tool_input: event.input, ...output(event) })
   const on = (name, fields, act = () => {}) =>

@@ -4,7 +4,7 @@ export default function billhook(pi) {
   const call = (event) => ({ tool_name: event.toolName, tool_use_id: event.toolCallId, tool_input: event.input, ...output(event) })
   const on = (name, fields, act = () => {}) =>
     settings.hooks?.[name] && pi.on(name, async (event, ctx) => {
-      const about = { session_id: ctx.sessionManager.getSessionId(), cwd: ctx.cwd, has_ui: ctx.hasUI }
+      const about = { session_id: ctx.sessionManager.getSessionId(), transcript_path: ctx.sessionManager.getSessionFile?.(), cwd: ctx.cwd, has_ui: ctx.hasUI }
       return act(await check(name, { ...about, ...fields(event) }).catch((error) => ({ refusal: error.message })), event, ctx)
     })
   for (const name of ["session_start", "session_shutdown"]) on(name, ({ reason }) => ({ source: reason, reason }))

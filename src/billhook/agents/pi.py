@@ -42,6 +42,7 @@ AGENT: Final = agent(
         ("any", "restart pi, or enter /reload: it loads extensions when it starts"),
         ("project", TRUST_FIRST.format("pi")),
     ),
+    transcripts=True,
     unattended=lambda payload, _environ: payload.get("has_ui") is False,
 )
 AGENTS = {"pi": AGENT}

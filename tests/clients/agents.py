@@ -206,6 +206,9 @@ def _prepare_pi(place: Place, url: str, prompt: str) -> Start:
     return Start(environ, ["-p", "--approve", "--provider", "scripted", "--model", "scripted", prompt])
 
 
+_SESSION: Final = "00000000-0000-4000-8000-000000000001"
+
+
 def _prepare_openclaw(place: Place, url: str, prompt: str) -> Start:
     """Its settings name billhook's plugin, as `billhook install` asks the user to write."""
     model = {"baseUrl": f"{url}/v1", "apiKey": "scripted", "api": "openai-completions"}
@@ -220,7 +223,7 @@ def _prepare_openclaw(place: Place, url: str, prompt: str) -> Start:
         },
     }
     _write_json(place.home / ".openclaw" / "openclaw.json", settings)
-    return Start({}, ["agent", "--local", "--session-id", "scripted", "--json", "--message", prompt])
+    return Start({}, ["agent", "--local", "--session-id", _SESSION, "--json", "--message", prompt])
 
 
 def _prepare_hermes(place: Place, url: str, prompt: str) -> Start:

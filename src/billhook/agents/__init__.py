@@ -77,6 +77,8 @@ _CODECS: Final = {
 
 
 def _agent(name: str) -> "Agent":
+    if name not in TABLE:
+        raise KeyError(name)
     records: Mapping[str, Agent] = import_module(f"{__name__}.{name}").AGENTS
     return records[name]
 

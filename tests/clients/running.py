@@ -102,7 +102,8 @@ def _run_here(what: Run) -> CanaryRun:
     with serving(what.script) as model:
         start = AGENTS[what.agent].prepare(place, model.url, what.prompt)
         environ = {**plain_environment(place), **start.environ, **what.environ}
-        environ["PATH"] = with_own_node(what.binary, environ["PATH"])
+        if AGENTS[what.agent].node:  # otherwise programs beside it would hide those of the case
+            environ["PATH"] = with_own_node(what.binary, environ["PATH"])
         _set_up(what, place, environ)
         begun = time.monotonic()
         try:

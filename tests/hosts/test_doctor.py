@@ -181,7 +181,7 @@ billhook itself
         pytest.param(("clude",), "did you mean `claude`?", id="mistyped"),
         pytest.param(("--since", "1h"), "--since needs --coverage", id="since alone"),
         pytest.param(
-            ("cursor", "--coverage"), "only the transcripts of Claude Code, Codex, Gemini CLI and pi", id="no transcripts"
+            ("cursor", "--coverage"), "the transcripts of Claude Code, Codex, Gemini CLI and pi", id="no transcripts"
         ),
     ],
 )

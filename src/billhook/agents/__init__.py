@@ -6,7 +6,9 @@ Imports: core.
 import functools
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from billhook.core import strictjson, tools
 from billhook.core.errors import ContradictionError, StrictJSONError, UsageError
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from billhook.core.answers import Answer
 
 
-class AgentRow(NamedTuple):
+class AgentRow(msgspec.Struct, frozen=True):
     """The fields of an agent that start-up needs without importing its record. A test compares the two."""
 
     files: tuple[str, ...] = ()  # settings with its hooks, in a project and below the home folder alike

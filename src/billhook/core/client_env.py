@@ -6,7 +6,9 @@ callers at once: a caller is set for one task, and for the tasks and threads tha
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from contextvars import ContextVar, Token
@@ -14,7 +16,7 @@ else:
     from _contextvars import ContextVar  # the same; the module around it costs its import
 
 
-class Caller(NamedTuple):
+class Caller(msgspec.Struct, frozen=True):
     """The environment and working directory of a client. The directory is empty if it no longer exists."""
 
     environ: Mapping[str, str]

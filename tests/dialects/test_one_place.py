@@ -41,10 +41,11 @@ def sources() -> list[Path]:
 
 
 def test_no_other_module_names_an_agent() -> None:
-    """Neither in code nor in text."""
+    """Neither in code nor in text, except for programs that have the name of one: AWS has a `copilot`, too."""
     found = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
         for path in sources()
+        if path.parent.name != "families"
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
         if NAMED.search(line)
     ]

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -29,7 +29,7 @@ _TAIL = pattern(rb',"hash":"([0-9a-f]{64})"\}')
 _TAIL_BYTES = 75
 
 
-class LineEnds(NamedTuple):
+class LineEnds(msgspec.Struct, frozen=True):
     """The fields at the two ends of a line. The hash is not checked."""
 
     seq: int

@@ -5,9 +5,9 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+from billhook.runners.interpreters import PENDING, PENDING_SHIM
 from billhook.runners.python_command import recognise
 from billhook.runners.spawn import Folder
-from billhook.runners.uv_script import PENDING, PENDING_SHIM
 from billhook.runners.warm import PARENTS, START, NotWarmError, _key
 
 

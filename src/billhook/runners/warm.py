@@ -29,11 +29,11 @@ from typing import Any, Final, NamedTuple
 from billhook.core.answers import Exit
 from billhook.runners import process, process_tree
 from billhook.runners.command import CoveredFiles
+from billhook.runners.interpreters import PENDING, PENDING_SHIM, Identity, identities, identity
 from billhook.runners.process import Child, _Child, fed, launch
 from billhook.runners.process_tree import MARKER, Tree
 from billhook.runners.python_command import PythonCall, recognise
 from billhook.runners.spawn import Folder, Poll, _has_terminal, pipe, spawn
-from billhook.runners.uv_script import PENDING, PENDING_SHIM, Identity, identities, identity
 
 IDLE: Final = 600.0  # seconds without a call after which a parent ends
 MOST_PARENTS: Final = 8

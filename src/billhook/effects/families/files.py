@@ -72,7 +72,6 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(f"lvm {_LVM}", "device", dry="-t --test", scope="system"),
     Row("zpool destroy|labelclear", "device", scope="system"),
     Row("zfs destroy|rollback", "device", dry="-n --dryrun", scope="system"),
-    Row("mdadm", "device", needs="--zero-superblock --stop -S", scope="system"),
     Row("btrfs subvolume|sub delete|del", "device", scope="system"),
     Row("hdparm", "device", needs=_ERASE_DRIVE, scope="system"),
     Row("nvme format|sanitize|delete-ns|write-zeroes", "device", scope="system"),

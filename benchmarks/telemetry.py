@@ -12,7 +12,7 @@ from threading import Thread
 import msgspec
 
 from billhook.fleet import server
-from billhook.fleet.enrolment import Enrolment, enrol, read_credentials
+from billhook.fleet.members import Enrolment, enrol, read_credentials
 from fleet_scale import running
 from harness import PROCESSES, Bar, Case, Goal, Trial
 from warm import CLIENT, daemon, process, project

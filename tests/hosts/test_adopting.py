@@ -308,9 +308,6 @@ def test_names(home: Home) -> None:
         "handlers:\n    a: {events: Stop, run: x}\n",
         "hooks:\n- name: a\n  events: Stop\n  run: x\n# end\n",
         "hooks:\n  - name: a\n    events: Stop\n    run: x",
-        "hooks: {}  # flow\n",
-        "hooks: {a: {events: Stop, run: x}}\nversion: 1\n",
-        "hooks: []\n",
         "hooks:\n  PreToolUse:\n    - hooks: [{type: command, command: y}]\n",
         "hooks:\n  a:\n    events: Stop\n    run: >-\n      folded\n      text\n\n\nsettings:\n  timeout: 3\n",
         "hooks:\n  a:\n    events: Stop\n    deny:\nbuiltins:\n",
@@ -469,7 +466,7 @@ def test_odd_texts_in_yaml() -> None:
         "a\\b",
     ]
     hooks = {f"h{number}": {"events": "Stop", "run": text} for number, text in enumerate(texts)}
-    for data in (None, b"hooks:\n  a: {events: Stop, run: x}\n", b"hooks: {}\n"):
+    for data in (None, b"hooks:\n  a: {events: Stop, run: x}\n"):
         after, _ = with_hooks(data, "hooks.yaml", hooks)
         found = yaml.safe_load(after)["hooks"]
         assert {name: found[name] for name in hooks} == hooks
@@ -479,7 +476,6 @@ STYLES = {
     "no hooks.yaml": None,
     "a mapping": "# mine\nhooks:\n    own:   # c\n        events: Stop\n        run: echo own\n",
     "a list": "hooks:\n- name: own\n  events: Stop\n  run: echo own\n",
-    "in braces": '{"hooks": {"own": {"events": "Stop", "run": "x"}}}\n',
     "with CRLF": "hooks:\r\n  own: {events: Stop, run: x}\r\nsettings: {timeout: 30}\r\n",
 }
 

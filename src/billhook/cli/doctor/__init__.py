@@ -22,7 +22,7 @@ from billhook.core.text import counted, visible
 from billhook.store.files import state_root
 
 if TYPE_CHECKING:
-    from billhook.cli.doctor.proof import Coverage, LoggedCalls
+    from billhook.cli.doctor.proof import Coverage
 
 
 class AgentReport(msgspec.Struct, frozen=True):
@@ -256,11 +256,9 @@ class _DoctorScope:
         return 0 if well else 1
 
     def _coverage(self, host: Agent, since: str) -> "Coverage":
-        from billhook.cli.doctor.proof import Reasons, compared
+        from billhook.cli.doctor.proof import LoggedCalls, Reasons, compared
 
         about, logged = self.report(host), checks.is_logged(host, self.project)
-
-        def why(seen: "LoggedCalls") -> Reasons:
-            return Reasons(host, seen, about.findings, about.events, logged=logged)
-
-        return compared(host, self.project, self.root, why, since)
+        seen = LoggedCalls(self.root, host)
+        reasons = Reasons(host=host, seen=seen, findings=about.findings, events=about.events, logged=logged)
+        return compared(self.project, reasons, since)

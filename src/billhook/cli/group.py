@@ -94,6 +94,7 @@ class Verbs(LazyCommands):
         "rule": "check",
         "schema": "check",
         "log": "events",
+        "ui": "approvals",
         "uninstall": "install",
         **dict.fromkeys(("init", "remove"), "add"),
         **dict.fromkeys(("allow-once", "pause", "resume", "shadow", "promote"), "override"),

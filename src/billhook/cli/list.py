@@ -86,7 +86,7 @@ def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json:
 
 def _exported(config: Config, agent: "HooklessAgent", as_json: bool) -> int:
     """The rules as settings of an agent without hooks, and those that it can't have."""
-    from billhook.config.export_rules import exported
+    from billhook.config.permissions import exported
 
     found = exported(config, agent.tools)
     if as_json:

@@ -6,6 +6,7 @@ Only the newest part of a log is read, so that verbs don't become slower the lon
 
 import os
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from billhook.builtins.guard import NAME, Guard
-from billhook.builtins.metrics import HookStats, Tally
+from billhook.builtins.metrics import Durations, HookStats, Tally
 from billhook.builtins.trackers import METRICS, WARN_MS, ContextBudget
 from billhook.config.config import Config, HookRow, as_data, kept, rows
 from billhook.config.declaration import CONDITION_KEYS, HookDeclaration
@@ -25,11 +26,13 @@ from billhook.config.trust import TRUST
 from billhook.core import tools
 from billhook.core.answers import Skipped, SkipReason
 from billhook.core.text import Finding, counted
-from billhook.store.files import log_folder
+from billhook.store.files import log_folder, state_root
 from billhook.store.log import OutcomeRecord, Record, RecordFilter
+from billhook.store.log.reader import LogReader
 
 if TYPE_CHECKING:
     from billhook.store.log.reader import LogReader
+
 
 LARGEST: Final = 64 << 20  # bytes of a log that are read, from its end
 _RUNS: Final = 200
@@ -488,3 +491,69 @@ def _call_of(record: Record) -> str:
     """What a record is about: `Bash: git push`, `Write: src/a.py`, `UserPromptSubmit`."""
     about = tools.subject_of(record.tool or "", record.input)
     return f"{record.tool or record.event}{f': {about}' if about else ''}"
+
+
+# -- numbers for the page: `python -m billhook.config.history PROJECT`
+_DAYS: Final = 30
+_COMMANDS: Final = 10
+_TOOL_EVENTS: Final = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure"})
+_LONGEST: Final = 300  # characters of a call
+_SUBJECTS: Final = ("command", "file_path", "path", "url", "pattern", "query", "prompt", "description", "message")
+"""Fields of an input that describe it best, the first that it has."""
+
+
+class LogSummary:
+    """Counts over records, added newest first."""
+
+    def __init__(self) -> None:
+        self.days: dict[str, Counter[str]] = {}
+        self.denied: Counter[tuple[str, str]] = Counter()
+        self.tally = Tally()
+        self.tools: dict[str, Durations] = {}
+
+    def add(self, record: Record) -> None:
+        self.days.setdefault(record.time[:10], Counter())[record.decision] += 1
+        if record.decision == "deny" and record.tool:
+            self.denied[record.tool, call_text(record)] += 1
+        if record.event in _TOOL_EVENTS and record.tool:
+            self.tools.setdefault(record.tool, Durations()).add(record.duration_ms)
+        for outcome in record.outcomes:
+            self.tally.add(outcome)
+
+    def as_data(self) -> dict[str, Any]:
+        tools = [
+            {"tool": name, "calls": one.count, "p50": one.percentile(0.5), "p95": one.percentile(0.95)}
+            for name, one in self.tools.items()
+        ]
+        denied = self.denied.most_common(_COMMANDS)
+        return {
+            "days": [{"day": day, **self.days[day]} for day in sorted(self.days)[-_DAYS:]],
+            "denied": [{"tool": tool, "text": text, "count": n} for (tool, text), n in denied],
+            "tools": sorted(tools, key=lambda one: -float(str(one["calls"])))[:_COMMANDS],
+            "hooks": self.tally.stats(),
+        }
+
+
+def summarized(project: str) -> dict[str, Any]:
+    """The numbers for a project. Raises StoreError."""
+    found = LogSummary()
+    root = state_root()
+    look = LogTailScan(LogReader(log_folder(root, project), root), project, LARGEST)
+    for record in look:
+        if record.event != TRUST:
+            found.add(record)
+    return {**found.as_data(), "events": look.events, "complete": look.complete}
+
+
+def call_text(record: Record) -> str:
+    """The input in one line."""
+    given = record.input
+    if isinstance(given, dict):
+        texts = [given[name] for name in _SUBJECTS if isinstance(given.get(name), str)]
+        texts += [value for value in given.values() if isinstance(value, str)]
+        given = next(iter(texts), "")
+    return " ".join(given[: 4 * _LONGEST].split())[:_LONGEST] if isinstance(given, str) else ""
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.write(msgspec.json.encode(summarized(sys.argv[1])) + b"\n")

@@ -24,7 +24,8 @@ LINES = {
 
 class _FleetGroup(LazyCommands):
     lines, package = LINES, __name__
-    modules: ClassVar = {"enrol": "host", "leave": "host", "publish": "rollout", "verify": "events"}
+    modules: ClassVar = {"enrol": "host", "leave": "host", "verify": "events"}
+    modules |= dict.fromkeys(("publish", "status"), "rollout") | dict.fromkeys(("init", "dev"), "organisation")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in LINES and not args[0].startswith("-"):

@@ -22,7 +22,7 @@ _TIMEOUT: Final = 60.0
 _AT_ONCE: Final = 2
 _MOST: Final = 32
 _COMMANDS: Final = {name: ("billhook", name, "--json") for name in ("list", "check", "doctor", "explain")} | {
-    "summary": ("billhook.config.log_summary", "{project}")
+    "summary": ("billhook.config.history", "{project}")
 }
 _PROGRAM: Final = (sys.executable, "-P", "-X", "utf8", "-m")
 

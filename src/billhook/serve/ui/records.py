@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from billhook.config.log_summary import call_text
+from billhook.config.history import call_text
 from billhook.config.trust import TRUST
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.events import parse

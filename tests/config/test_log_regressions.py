@@ -14,7 +14,7 @@ from billhook.config.history import log_of
 from billhook.core.events import parse
 from billhook.store.files import log_folder
 from billhook.store.log import OutcomeRecord
-from billhook.testing.past_event import PastEvent, look_back
+from billhook.testing.replay import PastEvent, look_back
 from config.project import Project
 
 OWN = "~/.config/billhook/hooks.yaml"

@@ -29,8 +29,8 @@ from billhook.core.events import EVENTS, Event
 from billhook.core.text import counted, nearest, one_line, suggest, visible
 from billhook.effects.effect import Effect
 from billhook.store.log import OutcomeRecord
-from billhook.testing.judge import Judgement, Judges, judged_then
-from billhook.testing.past_event import PastEvent, PastHook, event_of, look_back
+from billhook.testing.judge import Judgement, Judges, event_of, judged_then
+from billhook.testing.replay import PastEvent, PastHook, look_back
 
 _INDENT = 5
 _MOST_EFFECTS = 10

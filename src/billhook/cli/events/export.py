@@ -28,8 +28,7 @@ from billhook.effects.conditions import cell_of
 from billhook.store.files import StoreError
 from billhook.store.log import Record
 from billhook.store.log.verify import Head, VerifyResult, export, export_head, exported, exported_head, verify
-from billhook.testing.judge import judged_then
-from billhook.testing.past_event import decided_by, event_of
+from billhook.testing.judge import decided_by, event_of, judged_then
 
 _SHOWN = 20  # findings on the screen; `--json` has more
 

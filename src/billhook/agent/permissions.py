@@ -10,7 +10,7 @@ from billhook.config.permissions import MODES, PlacedRule, Rules
 from billhook.core import strictjson, tools
 from billhook.core.answers import Decision
 from billhook.core.errors import BillhookError, UsageError
-from billhook.core.text import suggestion, visible
+from billhook.core.text import suggest, visible
 from billhook.effects.rules import EDITS, READS, covers
 from billhook.session.calls import Question, Ruling
 
@@ -122,7 +122,7 @@ class AgentPermissions:
         """The initial mode: the user's choice, otherwise that of the files. Raises UsageError if it is not allowed."""
         mode = asked or self._rules.mode
         if mode not in MODES:
-            raise UsageError(f"no permission mode `{mode}`", hint=suggestion(mode, MODES))
+            raise UsageError(f"no permission mode `{mode}`", hint=suggest(mode, MODES))
         if mode == "bypassPermissions" and self._rules.bypass_disabled:
             if asked:
                 why = "a settings file contains `disableBypassPermissionsMode`"

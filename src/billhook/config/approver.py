@@ -29,7 +29,7 @@ from billhook.core.answers import Answer, Decision, Outcome, Verdict
 from billhook.core.errors import BillhookError
 from billhook.core.events import Event
 from billhook.core.functions import in_thread
-from billhook.core.text import Finding, suggestion
+from billhook.core.text import Finding, suggest
 
 NAME: Final = "approvals"  # of its outcome in a verdict
 _UNATTENDED: Final = ("bypassPermissions", "dontAsk")  # permission modes in which an agent shows no question
@@ -237,7 +237,7 @@ def _known(fields: FieldNodes, known: Iterable[str], message: str) -> Iterator[t
     for key, value in fields:
         name = str(key.value)
         if name not in known:
-            raise OptionError(f"{message} `{name}`", suggestion(name, known), key, "BH202")
+            raise OptionError(f"{message} `{name}`", suggest(name, known), key, "BH202")
         yield name, value
 
 

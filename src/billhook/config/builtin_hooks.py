@@ -27,7 +27,7 @@ from billhook.core.errors import UsageError
 from billhook.core.events import Event
 from billhook.core.hook import Context, Hook, Source
 from billhook.core.lazy import pattern
-from billhook.core.text import folded, suggestion
+from billhook.core.text import folded, suggest
 from billhook.effects.effect import KINDS, SCOPES, ProtectedPaths
 from billhook.store.approvals import Approvals
 from billhook.store.files import state_root
@@ -611,7 +611,7 @@ def unknown_cell(cell: str) -> str:
     if kind in KINDS and (scope in SCOPES if colon else True):
         return ""
     known = [f"{one}:{each}" for one in KINDS for each in SCOPES] if colon else KINDS
-    return suggestion(cell, known, f"an effect, or effect:scope with one of {', '.join(SCOPES)}")
+    return suggest(cell, known, f"an effect, or effect:scope with one of {', '.join(SCOPES)}")
 
 
 def _cells(name: str, node: Node) -> dict[str, str]:
@@ -699,7 +699,7 @@ def _known(key: Node, known: Mapping[str, OptionKind], message: str) -> str:
     for one in known:
         if folded(one) == folded(name):
             return one
-    hint = suggestion(name, known, f"known here: {', '.join(known)}" if known else "remove it")
+    hint = suggest(name, known, f"known here: {', '.join(known)}" if known else "remove it")
     raise OptionError(message, hint, key, "BH202")
 
 

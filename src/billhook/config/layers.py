@@ -27,7 +27,7 @@ from billhook.config.declaration import (
 )
 from billhook.config.sources import Builtin, FileRead
 from billhook.core.lazy import pattern
-from billhook.core.text import Finding, suggestion
+from billhook.core.text import Finding, suggest
 
 if TYPE_CHECKING:
     from billhook.config.build import Limits
@@ -166,7 +166,7 @@ def settle_order(entries: Sequence[Entry], *, builtins: frozenset[str]) -> tuple
         if missing:
             message = f"{entry.declared.subject} runs after `{missing}`, but no hook has that name"
             known = [*(one.declared.name for one in settled), *BUILTINS]
-            hint = suggestion(missing, known, "remove `after`, or name a hook that exists")
+            hint = suggest(missing, known, "remove `after`, or name a hook that exists")
             findings.append(entry.declared.finding("BH212", "after", message, hint))
             settled[i] = _broken(entry, message)
         waits[i] = found

@@ -19,7 +19,7 @@ from billhook.config.sources import FileRead, agent_of, shown_path
 from billhook.config.trust import Trust
 from billhook.core import tools
 from billhook.core.errors import RuleError
-from billhook.core.text import Finding, folded, nearest, suggestion
+from billhook.core.text import Finding, folded, nearest, suggest
 from billhook.effects.rules import Glob, Rule, command_globs
 from billhook.store.approvals import Approval, Approvals
 
@@ -259,7 +259,7 @@ class _PermissionFile:
         if word in MODES:
             self.mode, self.mode_node = word, node
         elif nearest(word, MODES, 0.8) or self.source.path.endswith((".yaml", ".yml")):  # or a mode of the agent
-            hint = suggestion(word, MODES, cutoff=0.8)
+            hint = suggest(word, MODES, cutoff=0.8)
             self._find("BH206", f"unknown permission mode {quoted(str(node.plain()))}", node, hint)
 
     def _list(self, kind: Kind, node: Node) -> None:

@@ -4,7 +4,7 @@ what is missing."""
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,13 +45,17 @@ def counted(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
-def suggest(word: str, known: Iterable[str]) -> str:
-    """A hint with the nearest known word, or else with all of them."""
-    import difflib
+def joined(words: Sequence[str], last: str = "and") -> str:
+    """`a, b and c`."""
+    return f" {last} ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
-    by_fold = {one.lower().replace("-", ""): one for one in known}
-    near = difflib.get_close_matches(word.lower().replace("-", "").replace("_", ""), by_fold, 1, 0.6)
-    return f"did you mean `{by_fold[near[0]]}`?" if near else f"one of {', '.join(by_fold.values())}"
+
+def age(seconds: float) -> str:
+    """`just now`, `3 min ago`, `2 h ago`, `4 days ago`."""
+    for unit, length in (("day", 86400), ("h", 3600), ("min", 60)):
+        if (number := int(seconds // length)) > 0:
+            return f"{number} {unit}{'s' if unit == 'day' and number > 1 else ''} ago"
+    return "just now"
 
 
 # Lines for people who read a hook's stderr.
@@ -100,7 +104,7 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     return by_fold[[*swapped, *close][0]] if close or swapped else ""
 
 
-def suggestion(word: str, known: Iterable[str], otherwise: str | None = None, cutoff: float = 0.6) -> str:
+def suggest(word: str, known: Iterable[str], otherwise: str | None = None, cutoff: float = 0.6) -> str:
     """A hint for an unknown word: the nearest known word, else `otherwise`, else all known words."""
     near = nearest(word, known, cutoff)
     if near or otherwise is None:

@@ -18,7 +18,7 @@ from billhook.cli.options import complete_among, flag, loaded, refuse_agents
 from billhook.cli.screen import beside, coloured, filled, first_problem, note, report, say, shown_path
 from billhook.cli.times import ago
 from billhook.core.errors import UsageError
-from billhook.core.text import counted, visible
+from billhook.core.text import counted, joined, visible
 from billhook.store.files import state_root
 
 if TYPE_CHECKING:
@@ -135,8 +135,7 @@ def as_data(project: str, general: Sequence[checks.DoctorFinding], reports: Sequ
 # `billhook doctor`:
 def _listed(word: str, field: str = "title") -> str:
     """The titles or names of the agents whose transcripts can be read: `a, b and c`."""
-    *others, last = [getattr(host, field) for host in AGENTS.values() if host.transcripts]
-    return f"{', '.join(others)} {word} {last}"
+    return joined([getattr(host, field) for host in AGENTS.values() if host.transcripts], word)
 
 
 _HELP = f"""Check whether agents call billhook in this folder, and if not, why.

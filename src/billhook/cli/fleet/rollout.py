@@ -22,7 +22,7 @@ from billhook.config.declaration import HookDeclaration
 from billhook.config.fleet_policy import AppliedPolicy, applied, last_contact, loosens, rules_name, silence
 from billhook.config.shapes import read_file
 from billhook.core.errors import UsageError
-from billhook.core.text import counted
+from billhook.core.text import age, counted
 from billhook.fleet import publishing, server
 from billhook.fleet.connection import last_of_all
 from billhook.fleet.enrolment import Enrolment, enrolment
@@ -181,7 +181,7 @@ def would_be(folder: Path, fleet: FleetFolder, candidate: PolicyCandidate) -> di
 def _lines(
     fleet: FleetFolder, now: PolicyDocument, candidate: PolicyCandidate, would: dict[str, dict[str, int]]
 ) -> Iterator[str]:
-    yield f"policy {now.sequence}, rollout began {shown_age(candidate.since)}"
+    yield f"policy {now.sequence}, rollout began {age(time.time() - candidate.since)}"
     stages = [f"[{stage}]" if place == candidate.at else stage for place, stage in enumerate(candidate.stages)]
     yield from beside("  stages    ", " -> ".join(stages))
     hosts, how = hosts_of(fleet, candidate), " (in shadow mode)" if candidate.stage == SHADOW else ""
@@ -276,7 +276,7 @@ def _table(rows: list[HostState], newest: PolicyDocument | None) -> Iterator[str
             one.host,
             one.version or "-",
             f"{one.sequence or '-'}{f' {one.stage}' if one.stage else ''}",
-            shown_age(one.at) if one.at else "never",
+            age(time.time() - one.at) if one.at else "never",
             str(one.lag),
             "; ".join(_remarks(one)),
         )
@@ -292,12 +292,3 @@ def _remarks(one: HostState) -> Iterator[str]:
         yield f"{counted(one.lost, 'record')} removed before they were sent"
     if one.answers_refused:
         yield f"{counted(one.answers_refused, 'answer')} to questions refused"
-
-
-def shown_age(at: float) -> str:
-    """How long ago a time is."""
-    seconds = max(0, int(time.time() - at))
-    for length, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= length:
-            return f"{seconds // length} {unit} ago"
-    return f"{seconds} s ago"

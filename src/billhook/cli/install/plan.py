@@ -26,7 +26,7 @@ from billhook.config.loader import load_config
 from billhook.config.nodes import MAX_BYTES
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.events import EVENTS
-from billhook.core.text import suggestion
+from billhook.core.text import suggest
 from billhook.store import files
 
 State = Literal["installed", "updated", "already", "removed", "absent"]
@@ -418,7 +418,7 @@ def chosen_events(host: Agent, words: Iterable[str]) -> list[str]:
         event = canonical_event(word)
         if not event:
             known = [*host.spellings, *host.spellings.values()]
-            hint = suggestion(word, known, f"{host.title} has {', '.join(host.spellings)}")
+            hint = suggest(word, known, f"{host.title} has {', '.join(host.spellings)}")
             raise UsageError(f"no event `{word}`", hint=hint)
         if event not in host.spellings:
             raise UsageError(f"{host.title} has no event `{event}`", hint=f"it has {', '.join(host.spellings)}")

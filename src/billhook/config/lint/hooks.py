@@ -40,7 +40,7 @@ from billhook.core.answer_schema import SUPPORTED_FIELDS
 from billhook.core.dialect_traits import meanings
 from billhook.core.events import EVENTS, Block
 from billhook.core.match import compile_matcher
-from billhook.core.text import Finding, install_command, nearest
+from billhook.core.text import Finding, install_command, joined, nearest
 from billhook.runners.webhook import loopback
 
 
@@ -648,7 +648,7 @@ def _sources(hook: HookDeclaration) -> Iterator[str]:
 def _missing(hook: HookDeclaration, agent: Host, events: list[str]) -> Iterator[HostLimit]:
     if events:
         several = len(events) > 1
-        missing = f"{agent.title} has no {'events' if several else 'event'} {_and(events)}"
+        missing = f"{agent.title} has no {'events' if several else 'event'} {joined(events)}"
         sentence = f"{missing}, so the hook never runs for {'them' if several else 'it'}"
         yield _limit(hook, events, ("event",), "never fires", sentence, sure=True)
 
@@ -674,11 +674,11 @@ def _losses(
 def _loss(
     hook: HookDeclaration, agent: Host, on: tuple[str, ...], lost: list[str], clause: str, *, sure: bool
 ) -> HostLimit:
-    place = f"on {agent.title}'s {_and(list(dict.fromkeys(agent.calls(event) for event in on)))}"
+    place = f"on {agent.title}'s {joined(list(dict.fromkeys(agent.calls(event) for event in on)))}"
     if sure:
-        sentence = f"{place} its {_and([_ANSWERS[want] for want in lost])} {clause}"
+        sentence = f"{place} its {joined([_ANSWERS[want] for want in lost])} {clause}"
     else:
-        sentence = f"if it returns {_and([_RETURNS[want] for want in lost], 'or')} {place}, that {clause}"
+        sentence = f"if it returns {joined([_RETURNS[want] for want in lost], 'or')} {place}, that {clause}"
     return _limit(hook, on, tuple(lost), clause, sentence, sure=sure)
 
 
@@ -726,7 +726,3 @@ def _limit(
     hook: HookDeclaration, events: Iterable[str], wants: tuple[str, ...], becomes: str, sentence: str, *, sure: bool
 ) -> HostLimit:
     return HostLimit(hook.name, hook.file, hook.line, tuple(events), wants, becomes, sure, sentence)
-
-
-def _and(words: list[str], last: str = "and") -> str:
-    return f" {last} ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

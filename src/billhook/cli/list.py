@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +15,7 @@ from billhook.config import loader, sources
 from billhook.config.config import Config, HookRow, as_data, rows
 from billhook.config.declaration import conditions_in_words
 from billhook.config.explain import only_observes
-from billhook.config.history import LastFired, NameHistory, last_fired, log_of
+from billhook.config.history import LastFired, last_fired, log_of
 from billhook.config.override import pause_of
 from billhook.core.events import EVENTS
 from billhook.core.text import counted, one_line
@@ -139,9 +138,8 @@ def _never_fires(row: HookRow, agent: "Agent | None") -> bool:
 def _fired(config: Config, found: Iterable[HookRow]) -> LastFired | None:
     """When these hooks last ran; None without a log."""
     with screen.noting("can't determine when hooks last ran"):
-        names = [row.name for row in found if row.effect != "nothing"]
         if (log := log_of(config)) is not None:
-            fired = last_fired(log, config.project, names, known_as=NameHistory(rows(config), Path(config.root)))
+            fired = last_fired(log, config.project, [row for row in found if row.effect != "nothing"])
             return fired if fired.events else None
     return None
 

@@ -12,8 +12,9 @@ from billhook.agents import AGENTS
 from billhook.agents.base import Agent
 from billhook.agents.transcripts import PastCall, TranscriptScan
 from billhook.cli import screen, times
-from billhook.cli.events import about, query
+from billhook.cli.events import query
 from billhook.cli.options import choice, complete_among, flag, option, words
+from billhook.config.history import about
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, suggest
 from billhook.store.files import StoreError

@@ -10,8 +10,9 @@ import click
 import msgspec
 
 from billhook.cli import screen, times
-from billhook.cli.events import EventRow, Printer, Table, about, format_options, query, told, turn, word
+from billhook.cli.events import EventRow, Printer, Table, format_options, query, told, turn, word
 from billhook.cli.options import option, usage
+from billhook.config.history import about
 from billhook.core import strictjson
 from billhook.core.answers import Skipped
 from billhook.core.errors import UsageError

@@ -7,10 +7,11 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from billhook.config.history import call_text
+from billhook.config.history import about
 from billhook.config.trust import TRUST
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.events import parse
+from billhook.core.text import one_line
 from billhook.effects.effect import Effect
 from billhook.store.files import StoreError
 from billhook.store.log import ALL, Record, RecordFilter, is_whole
@@ -83,7 +84,7 @@ def row(record: Record, project: str) -> dict[str, Any]:
         "by": by,
         "ms": record.duration_ms,
         "failed": _has_failed(record),
-        "text": call_text(record),
+        "text": one_line(about(record), 300),
         "hooks": hooks_of(record),
     }
 

@@ -192,17 +192,6 @@ def test_a_group_that_is_sequential(home: Home) -> None:
     assert started_together(home) == ["three", "four"]
 
 
-def test_a_file_of_an_earlier_version(home: Home) -> None:
-    """Earlier versions wrote a setting into the new file: without the backup too, uninstall removes that file."""
-    file = home.write(json.dumps({"hooks": TWO}))
-    home.install(adopt=True)
-    shutil.rmtree(home.root)
-    yaml_file = home.project / ".billhook" / "hooks.yaml"
-    yaml_file.write_text(yaml_file.read_text().replace("hooks:\n", "parallelExecution: true\nhooks:\n", 1))
-    assert home.uninstall().notes == ()
-    assert json.loads(file.read_text()) == {"hooks": TWO} and not yaml_file.exists()
-
-
 @pytest.mark.parametrize(
     ("text", "together"),
     [

@@ -87,7 +87,7 @@ def test_screen(two: Place) -> None:
 1 of 2  lint  (not approved yet)
 
   run         ./scripts/lint.sh --fix
-  events      ["PostToolUse"]
+  events      PostToolUse
   match       Write|Edit
   priority    100
   timeout     20
@@ -105,7 +105,7 @@ def test_screen(two: Place) -> None:
 2 of 2  guard  (not approved yet)
 
   exec        ["./guard.sh","--strict"]
-  events      ["PreToolUse"]
+  events      PreToolUse
   if          Bash(terraform *)
   priority    100
   on failure  deny
@@ -137,7 +137,7 @@ def test_changed_screen(two: Place) -> None:
 1 of 1  lint  (changed since it was approved on <date>)
 
   run         ./scripts/lint.sh --fix
-  events      ["PostToolUse"]
+  events      PostToolUse
   match       Write|Edit
   priority    100
   timeout     20
@@ -189,7 +189,7 @@ def test_every_kind_of_hook_is_shown_whole(place: Place) -> None:
 1 of 5  python  (not approved yet)
 
   python      policies:check
-  events      ["Stop"]
+  events      Stop
   priority    100
   on failure  allow
   background  true
@@ -205,9 +205,9 @@ def test_every_kind_of_hook_is_shown_whole(place: Place) -> None:
 2 of 5  web  (not approved yet)
 
   url              https://example.com/hook
-  url.headers      [["X-Key","$KEY"]]
-  url.allowed env  ["KEY"]
-  events           ["Stop"]
+  url.headers      X-Key, $KEY
+  url.allowed env  KEY
+  events           Stop
   priority         5
   on failure       allow
   dialect          claude
@@ -217,9 +217,9 @@ def test_every_kind_of_hook_is_shown_whole(place: Place) -> None:
 3 of 5  text  (not approved yet)
 
   inject      Be nice
-  events      ["SessionStart","Stop"]
+  events      SessionStart, Stop
   priority    100
-  after       ["web"]
+  after       web
   on failure  allow
   dialect     claude
   from        hooks.yaml:12
@@ -229,7 +229,7 @@ def test_every_kind_of_hook_is_shown_whole(place: Place) -> None:
 
   run         one
               two
-  events      ["UserPromptSubmit"]
+  events      UserPromptSubmit
   priority    100
   on failure  allow
   dialect     claude
@@ -238,7 +238,7 @@ def test_every_kind_of_hook_is_shown_whole(place: Place) -> None:
 
 5 of 5  broken  (not approved yet)
 
-  events      ["PreToolUse"]
+  events      PreToolUse
   priority    100
   on failure  deny
   dialect     claude

@@ -122,13 +122,11 @@ Claude Code: transcripts compared with the event log
         2  not seen by any hook
   1 line could not be read
 
-Likely reasons
-        1  before Claude Code first called billhook here
-        1  in a subagent that never called billhook
-
-Not seen
-  2020-01-01 00:00:00  87d4e515  Bash  curl -H 'Authorization: Bearer [redact...
-  2099-01-01 00:00:00  87d4e515/a8a0  Write  /x/f.txt
+Not seen, by the likely reason
+       1  before Claude Code first called billhook here
+    2020-01-01 00:00:00  Bash: curl -H 'Authorization: Bearer [redacted 29 ch...
+       1  in a subagent that never called billhook
+    2099-01-01 00:00:00  Write: /x/f.txt
 -- exit 1
 """)
     found = me.doctor("--coverage", "--json")

@@ -502,7 +502,8 @@ def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
     declared = entry.declared
     for label, value in trust.written_fields(trust.definition(declared)).items():
         if label not in _ELSEWHERE and value not in _USUAL and (label, value) != ("background", False):
-            yield label.replace("_", " "), strictjson.dumps(value) if label == "exec" else declaration.in_words(value)
+            is_plain = isinstance(value, bool) or label == "exec"
+            yield label.replace("_", " "), strictjson.dumps(value) if is_plain else declaration.in_words(value)
     if declared.action is None:
         does = "blocks its events" if declared.gate else "does nothing"
         yield "broken", f"{declared.broken}\nonce approved, it {does} until it is fixed"

@@ -11,9 +11,10 @@ from click.shell_completion import CompletionItem
 
 from billhook.cli import screen, times
 from billhook.cli.events import query
-from billhook.cli.events.query import FAILED, SessionNames
+from billhook.cli.events.query import SessionNames
 from billhook.cli.group import LazyCommands
 from billhook.cli.options import flag, words
+from billhook.cli.screen import FAILED
 from billhook.config.history import about
 from billhook.core import strictjson
 from billhook.core.errors import UsageError

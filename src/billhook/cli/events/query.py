@@ -18,6 +18,7 @@ import msgspec
 from billhook.cli import times
 from billhook.cli.options import flag, option, with_options
 from billhook.cli.options import words as split
+from billhook.cli.screen import FAILED
 from billhook.core import strictjson, tools
 from billhook.core.answers import Decision
 from billhook.core.errors import UsageError
@@ -375,7 +376,6 @@ _DECISIONS = {one.value: one.value for one in Decision} | {
     "asked": "ask", "deferred": "defer",
 }  # fmt: skip
 _NOTES = "log"  # the event name of the log's notes
-FAILED = frozenset({"failed", "timed_out", "could_not_start"})  # statuses of failed hooks
 
 Verb = Callable[..., Any]
 

@@ -303,10 +303,8 @@ def verb(
         if not found.files:
             hint("`billhook init` creates hooks.yaml with example hooks")
         # allow rules that are not approved are valid, but have no effect
-        rules = [one for folder in _folders(paths) for one in loader.load_for_cwd(folder).permissions.pending]
-        if rules:
-            waiting = visible(", ".join(one.shown for one in rules))
-            hint(f"{waiting}: the rules have no effect until you approve them (`billhook trust`)")
+        for waiting in filter(None, (loader.load_for_cwd(folder).permissions.waiting for folder in _folders(paths))):
+            hint(waiting)
     unread = any(one.code in _UNREAD for one in found.findings)
     return 2 if unread else 1 if any(not is_note(one) for one in kept) else 0
 

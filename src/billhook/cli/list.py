@@ -273,10 +273,8 @@ def _hints(config: Config) -> None:
         screen.hint(f"{pause}: denials and asks have no effect; `billhook resume` ends it")
     if config.pending:
         screen.hint(f"{counted(len(config.pending), 'hook')} not approved yet: review with `billhook trust`")
-    if waiting := config.permissions.pending:
-        names = ", ".join(one.shown for one in waiting)
-        text = f"{names}: the rules have no effect until you approve them (`billhook trust`)"
-        screen.hint(one_line(text, 300))
+    if waiting := config.permissions.waiting:
+        screen.hint(waiting)
     if where := screen.first_problem(config.problems):
         screen.hint(f"fix {where} first; `billhook check` shows all problems")
 

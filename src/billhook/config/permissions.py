@@ -84,6 +84,13 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[Finding, ...] = ()
     fatal: tuple[Finding, ...] = ()  # unreadable rules that may deny or ask: no agent starts until they are fixed
 
+    @property
+    def waiting(self) -> str:
+        """A sentence about the allow rules that wait for approval, on one line; empty if there are none."""
+        names = ", ".join(one.shown for one in self.pending)
+        text = f"{names}: the rules have no effect until you approve them (`billhook trust`)" if names else ""
+        return one_line(text, 2 * _LONGEST_TEXT)
+
 
 def rules_of(reads: Sequence[FileRead], root: Path, trust: Trust) -> Rules:
     """The permission rules of files, the most trusted first. `root` is the folder of the approvals."""

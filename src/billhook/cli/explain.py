@@ -3,7 +3,6 @@
 `billhook explain ID`: a past decision, under the configuration of that time, and what would happen today.
 """
 
-import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,11 +12,12 @@ from typing import Any
 import click
 
 from billhook.cli import screen
-from billhook.cli.events.query import LogScope, SessionNames
-from billhook.cli.events.show import by_id, found, record_lines, whole
+from billhook.cli.events.query import LogScope
+from billhook.cli.events.show import by_id, found, whole
 from billhook.cli.fire import build_event
 from billhook.cli.list import facts_of, failure_rule
 from billhook.cli.options import complete_among, config_option, event_named, flag, loaded, tool_options
+from billhook.cli.times import ago, shown_time
 from billhook.config import explain, loader
 from billhook.config.config import Config, as_data, kept
 from billhook.config.declaration import needs_consent
@@ -28,7 +28,7 @@ from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS, Event
 from billhook.core.text import counted, nearest, one_line, suggest, visible
 from billhook.effects.effect import Effect
-from billhook.testing.judge import Judgement, Judges, judged_then
+from billhook.testing.judge import Judgement, Judges, event_of, judged_then
 from billhook.testing.replay import PastEvent, PastHook, look_back
 
 _INDENT = 5
@@ -324,8 +324,7 @@ def explain_record(digits: str, configs: Sequence[str], *, as_json: bool) -> boo
         config = loader.load_for_cwd(record.cwd or record.project, [os.path.abspath(file) for file in configs])
     past = look_back(record, kept(Path(config.root), record.config))
     today = Judges(files=[os.path.abspath(file) for file in configs]).of(record.cwd, record.host).alone(record)
-    head = record_lines(record, match[1], SessionNames(here))
-    screen.report(as_json, itertools.chain(head, _past_screen(past, today)), _past_data(past, today))
+    screen.report(as_json, _past_screen(past, today), _past_data(past, today))
     return True
 
 
@@ -348,6 +347,12 @@ def _past_data(past: PastEvent, today: Judgement) -> dict[str, Any]:
 
 
 def _past_screen(past: PastEvent, today: Judgement) -> Iterator[str]:
+    event, record = event_of(past.record), past.record
+    yield from _title(heading(event) if event is not None else f"{record.event} {record.tool or ''}")
+    session, turn = record.session_name or record.session_id[:36], record.turn_id.rpartition(":")[2]
+    about = {"record": record.id, "session": session, "turn": turn, "called by": record.host}
+    known = [f"{label} {text}" for label, text in about.items() if text]
+    yield from screen.facts([known[0], f"{shown_time(record.time)} ({ago(record.time)})", *known[1:]], 2)
     shown = [one for one in past.hooks if not _silent(one)]
     column = screen.name_column(one.name for one in shown)
     for one in shown:
@@ -362,6 +367,10 @@ def _past_screen(past: PastEvent, today: Judgement) -> Iterator[str]:
         yield ""
         names = ", ".join(f"{name} ({outcome.duration_ms:.1f} ms)" for name, outcome in silent.items())
         yield from _styled(screen.filled(f"built-ins with no objection: {names}", 0), dim=True)
+    yield from ("", *_styled(screen.filled(f"verdict: {_decision(past)}", 0), bold=True))
+    yield from screen.filled(f"reason: {record.reason}", 0) if record.reason else ()
+    if record.failed_open and record.judged:
+        yield f"{counted(record.failed_open, 'hook')} failed open"
     yield from ("", *_today(past, today))
 
 
@@ -390,6 +399,17 @@ def _considered(one: PastHook, column: int) -> Iterator[str]:
         yield from screen.facts(facts_of(one.then, names), screen.text_indent(column))
     elif one.own:
         yield from screen.facts(["a hook of the calling program"], screen.text_indent(column))
+
+
+def _decision(past: PastEvent) -> str:
+    record = past.record
+    if not record.judged:
+        did = "the event continued" if record.decision == "none" else f"the answer was {record.decision}"
+        return f"no hook ran; {did}"
+    by = f", by {', '.join(past.by)}" if past.by else ""
+    what = f"{record.decision} (no objection)" if record.decision == "none" and not by else record.decision
+    did = ", and the agent was stopped" if record.stop else ", and the agent kept going" if record.keep_going else ""
+    return f"{what}{by}{did}, after {record.duration_ms:.1f} ms"
 
 
 def _today(past: PastEvent, today: Judgement) -> Iterator[str]:

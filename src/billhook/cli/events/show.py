@@ -216,21 +216,6 @@ def whole(reader: LogReader, entry: LogEntry) -> tuple[Record, str]:
 
 
 def _record_screen(record: Record, entry: LogEntry, names: query.SessionNames) -> Iterator[str]:
-    yield from record_lines(record, entry, names)
-    yield from _hooks(record)
-    for title, value in (
-        ("input", record.input),
-        ("rewritten input", record.rewritten_input),
-        ("output", record.output),
-        ("rewritten output", record.rewritten_output),
-        ("other fields", record.fields),
-    ):
-        if value is not None:
-            yield from ("", click.style(title, bold=True), *_value(value))
-
-
-def record_lines(record: Record, entry: LogEntry, names: query.SessionNames) -> Iterator[str]:
-    """What happened and what was decided, without the hooks and the content."""
     head = f"{record.event} {record.tool or ''}".strip()
     subject = about(record)
     lines = screen.filled(f"{head}: {subject}" if subject else head, 0, screen.table_width(), hang=2)
@@ -244,6 +229,16 @@ def record_lines(record: Record, entry: LogEntry, names: query.SessionNames) -> 
     for label, text in (("reason", record.reason), *told_to):
         yield from _labelled(label, text)
     yield from _facts(record, entry, names)
+    yield from _hooks(record)
+    for title, value in (
+        ("input", record.input),
+        ("rewritten input", record.rewritten_input),
+        ("output", record.output),
+        ("rewritten output", record.rewritten_output),
+        ("other fields", record.fields),
+    ):
+        if value is not None:
+            yield from ("", click.style(title, bold=True), *_value(value))
 
 
 def _facts(record: Record, entry: LogEntry, names: query.SessionNames) -> Iterator[str]:

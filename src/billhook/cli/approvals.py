@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from billhook.agents.around import agent_around
-from billhook.approvals.queue import WINDOW, AnsweredError, Questions, QueuedQuestion
+from billhook.approvals.queue import OPEN, WINDOW, AnsweredError, Questions, QueuedQuestion
 from billhook.approvals.watching import watcher
 from billhook.cli.options import Verb, at_terminal, flag, option, refuse_agents, refuse_programs, with_options
 from billhook.cli.screen import note, report, say, say_json, shown_path
@@ -51,7 +51,7 @@ def verb(ctx: click.Context, watch: bool, every: bool, as_json: bool) -> int:
     questions = Questions(state_root())
     if watch:
         return _watch(questions, as_json)
-    found = [one for one in questions.all() if every or one.state in ("waiting", "late")]
+    found = [one for one in questions.all() if every or one.state in OPEN]
     lines = ["\n".join(lines_of(one)) for one in found] or ["no question waits for an answer"]
     report(as_json, lines, *(one.shown for one in found))
     return 0
@@ -157,7 +157,6 @@ def lines_of(one: QueuedQuestion) -> Iterator[str]:
     "ui",
     epilog="""\b
 Examples:
-  billhook ui
   billhook ui --no-open        print the link only, for example over ssh
   billhook ui --fleet acme     all hosts of a fleet
 

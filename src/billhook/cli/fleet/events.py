@@ -1,7 +1,6 @@
 """`billhook fleet events` and `billhook fleet verify`: the audit stream, read with the credentials of a reader."""
 
 import asyncio
-import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -29,7 +28,7 @@ from billhook.fleet.subjects import AUDIT
 from billhook.serve import control
 from billhook.store.files import project_name, sha256, state_root
 from billhook.store.log import Record
-from billhook.store.log.folders import MachineLogs
+from billhook.store.log.folders import MachineLogs, last_changed_first
 from billhook.store.log.reader import LogEntry, LogReader, decoded
 
 if TYPE_CHECKING:
@@ -253,8 +252,7 @@ class FleetLogs(MachineLogs):
         self._copy = copy
 
     def all(self) -> list[LogReader]:
-        logs = [log for _, log in self._copy.logs()]
-        return sorted(logs, key=lambda log: -os.stat(log.folder / "hooks.jsonl").st_mtime)
+        return last_changed_first(log for _, log in self._copy.logs())
 
     def find(self, name: str) -> tuple[LogReader, str]:
         host, _, project = name.partition(":")

@@ -582,6 +582,13 @@ class LogReader:
         return [self.folder / name for name in sizes(self.folder, self.root)]
 
     @property
+    def stamp(self) -> tuple[int, int, int]:
+        """Changes with each record. The log with the newest one has the greatest."""
+        path = self.folder / CURRENT
+        found = os.lstat(path if os.path.lexists(path) else self.folder)
+        return found.st_mtime_ns, found.st_ino, found.st_size
+
+    @property
     def bytes(self) -> int:
         """The size of all its files."""
         return sum(sizes(self.folder, self.root).values())

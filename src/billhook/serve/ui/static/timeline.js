@@ -4,7 +4,6 @@ import { Detail } from "./event.js";
 import { address, Badge, clock, Empty, Failure, inside, Loading, ms, plural } from "./parts.js";
 import { Component, html } from "./preact.js";
 
-const PAGE = 100;
 const DECISIONS = ["deny", "ask", "allow", "defer", "none"];
 const FILTERS = ["text", "decision", "tool", "event", "hook", "session", "failed"];
 
@@ -78,8 +77,7 @@ export class Timeline extends Component {
     this.busy = true;
     const { wait, before } = this;
     try {
-      const place = before !== "first" && before;
-      const page = await get("events", { ...this.filter, before: place, limit: PAGE }, wait.signal);
+      const page = await get("events", { ...this.filter, before: before !== "first" && before }, wait.signal);
       this.before = page.before;
       await this.keep(page.rows, (chunks, chunk) => [...chunks, chunk]);
     } catch (problem) {
@@ -120,16 +118,14 @@ export class Timeline extends Component {
   render({ app }, { chunks = [], problem }) {
     const { id, find, ...fields } = app.fields;
     const close = () => { location.hash = address("timeline", { ...fields, project: app.project }); };
-    const count = chunks.reduce((sum, chunk) => sum + chunk.rows.length, 0);
-    const isOver = !this.before && chunks;
     return html`<h1 class="hidden">Timeline</h1>${this.form(app)}
       <div class="split ${id && "opened"}">
         <div class="column" ref=${(element) => { this.column = element; }}>
           <ol class="events" aria-label="Events">${chunks.map((chunk) => html`<${Chunk} ...${chunk}
             opened=${chunk.rows.some((row) => row.id === id) && id} />`)}</ol>
           <div class="more" ref=${(element) => { this.more = element; }}>${problem ? html`<${Failure} of=${problem} />`
-            : !isOver ? html`<${Loading}>Searching older events …<//>`
-              : html`<${Empty}>${count ? "The beginning of the log" : "No event matches."}<//>`}</div>
+            : this.before !== 0 && app.project ? html`<${Loading}>Searching older events …<//>`
+              : html`<${Empty}>${chunks.length ? "The beginning of the log" : "No event matches."}<//>`}</div>
         </div>
         <aside class="pane" aria-label="Event" hidden=${!id}>
           ${id && html`<${Detail} key=${id} id=${id} app=${app} close=${close} />`}</aside>

@@ -425,7 +425,7 @@ def word_of(outcome: OutcomeRecord) -> str:
 
 
 def paragraphs(indent: str, text: str) -> list[str]:
-    """The lines of a text, each with its indent. A very long text is cut."""
+    """Lines, each with its indent. Very long text is cut."""
     if len(text) > _SHOW_LONGEST:
         text = f"{text[:_SHOW_LONGEST]}\n... {len(text) - _SHOW_LONGEST:,} more characters"
     return [(indent + line).rstrip() for line in visible(text).split("\n")]

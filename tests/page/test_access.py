@@ -13,7 +13,7 @@ from approvals.asking import QUEUED, decision, push, question, reason, waiting
 from billhook.approvals import links
 from billhook.approvals.links import LinkOwner
 from billhook.approvals.queue import Questions
-from billhook.cli import approvals as verb
+from billhook.cli import ui as verb
 from billhook.serve import answer_links, ui
 from cli.place import Place
 from daemon.http_serving import heard

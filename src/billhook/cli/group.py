@@ -94,7 +94,6 @@ class Verbs(LazyCommands):
         "rule": "check",
         "schema": "check",
         "log": "events",
-        "ui": "approvals",
         "uninstall": "install",
         **dict.fromkeys(("init", "remove"), "add"),
         **dict.fromkeys(("allow-once", "pause", "resume", "shadow", "promote"), "override"),

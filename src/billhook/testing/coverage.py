@@ -19,7 +19,7 @@ import yaml
 from billhook.agents import AGENTS
 from billhook.builtins import guard
 from billhook.config import sources
-from billhook.config.build import GROUPS, Tests
+from billhook.config.build import Tests, each_test
 from billhook.config.builtin_hooks import StandIn, filled, guard_settings
 from billhook.config.cases import CALLS, Case, event_of
 from billhook.config.config import Config, Entry
@@ -459,13 +459,10 @@ def _files(declared: HookDeclaration) -> Iterator[dict[str, Any]]:
 
 
 def _tests(tests: Tests) -> Iterator[tuple[str, str]]:
-    """The tests of `when`, those inside of groups included: each name with each expected text."""
-    for name, wanted in tests:
-        if name in GROUPS:
-            yield from (pair for inner in ((wanted,) if name == "not" else wanted) for pair in _tests(inner))
-        else:
-            texts = wanted if isinstance(wanted, tuple) else (wanted,)
-            yield from ((name, one if isinstance(one, str) else "") for one in texts)
+    """The tests of `when`: each name with each expected text."""
+    for name, wanted in each_test(tests):
+        texts = wanted if isinstance(wanted, tuple) else (wanted,)
+        yield from ((name, one if isinstance(one, str) else "") for one in texts)
 
 
 def _commands_with(effect: str) -> list[str]:

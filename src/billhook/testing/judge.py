@@ -335,10 +335,10 @@ class _Substitutes:
                 self.stateful.append(hook)
                 last.append(replace(one, state=self.state, clock=self.past.clock))
             elif isinstance(one, build.OnBranch) or (
-                isinstance(one, build.EventTests) and _OF_THEIR_TIME & set(_tests(one.tests))
+                isinstance(one, build.EventTests) and _OF_THEIR_TIME & dict(build.each_test(one.tests)).keys()
             ):
                 last.insert(0, UnknownAnswer(doubt, self.past))
-            elif isinstance(one, build.EventTests) and any(map(self._is_result, _tests(one.tests))):
+            elif isinstance(one, build.EventTests) and any(map(self._is_result, dict(build.each_test(one.tests)))):
                 why = doubt.why.replace("files of that time", "a hook that runs code")
                 last.insert(0, UnknownAnswer(replace(doubt, why=why), self.past))
             else:
@@ -364,14 +364,6 @@ def _rank_of(run: Handler) -> int:
     if isinstance(run, actions.TemplateAnswer):
         return RANK.get(run.decision, STRONGEST if run.decision in ("stop", "keep_going") else 0)
     return STRONGEST
-
-
-def _tests(tests: build.Tests) -> Iterator[str]:
-    """The names of tests, also of those in groups."""
-    for name, wanted in tests:
-        yield name
-        for one in (wanted,) if name == "not" else wanted if name in build.GROUPS else ():
-            yield from _tests(one)
 
 
 # -- one configuration

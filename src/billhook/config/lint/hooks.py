@@ -8,7 +8,7 @@ import importlib.util
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 import msgspec
@@ -18,6 +18,7 @@ from billhook.agents import AGENTS, own_name
 from billhook.agents.base import CAPABILITIES, can
 from billhook.agents.child import HOOK_VARIABLES
 from billhook.config import actions
+from billhook.config.build import each_test
 from billhook.config.declaration import (
     BUILTINS,
     EVENT_VARIABLES,
@@ -502,18 +503,7 @@ def lint_results(hooks: Sequence[HookDeclaration]) -> Iterator[Finding]:
 def _results_of(hook: HookDeclaration) -> Iterator[str]:
     for text in _texts(hook) if hook.shape == "yaml" else ():
         yield from _RESULT.findall(text)
-    yield from _tested(hook.conditions.when)
-
-
-def _tested(tests: Sequence[tuple[str, Any]]) -> Iterator[str]:
-    for name, wanted in tests:
-        if name.startswith("results."):
-            yield name.split(".")[1]
-        elif name == "not":
-            yield from _tested(wanted)
-        elif name in ("all", "any"):
-            for inner in wanted:
-                yield from _tested(inner)
+    yield from (name.split(".")[1] for name, _ in each_test(hook.conditions.when) if name.startswith("results."))
 
 
 def _meet(hook: HookDeclaration, other: HookDeclaration) -> bool:

@@ -500,7 +500,11 @@ _USUAL: tuple[Any, ...] = (None, "", "auto", [], {})
 def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
     """The definition of the hook, exactly what is approved, as pairs of label and text."""
     declared = entry.declared
-    for label, value in trust.written_fields(trust.definition(declared)).items():
+    fields = trust.written_fields(trust.definition(declared))
+    action = next(iter(fields))
+    if fields[action] == "" and not any(label.startswith(f"{action}.") for label in fields):
+        fields[action] = "-"  # `deny: true`
+    for label, value in fields.items():
         if label not in _ELSEWHERE and value not in _USUAL and (label, value) != ("background", False):
             is_plain = isinstance(value, bool) or label == "exec"
             yield label.replace("_", " "), strictjson.dumps(value) if is_plain else declaration.in_words(value)

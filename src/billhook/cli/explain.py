@@ -391,7 +391,7 @@ def _considered(one: PastHook, column: int) -> Iterator[str]:
             f"to user: {said.message}" if said.message else None,
             rule if said.status != "ok" and said.decision != "none" else None,
         ]
-        yield from screen.outcome_lines(said, column, click.style("decided", bold=True) if one.decided else "", *more)
+        yield from screen.outcome_lines(said, column, "decided" if one.decided else "", more)
     if one.then is not None:
         dialect = "dialect" if one.then.get("layer") != "built-in" else ""
         source = "source" if one.then.get("file") else ""

@@ -430,7 +430,7 @@ def verdict_text(
     for outcome in shown:
         named = unmet.get(outcome.hook) if outcome.status is Status.SKIPPED else None
         told = msgspec.structs.replace(_recorded_as(outcome), **({"error": named} if named else {}))
-        lines += outcome_lines(told, column, click.style(one_line(titles.get(outcome.hook, ""), _WIDTH), dim=True))
+        lines += outcome_lines(told, column, title=titles.get(outcome.hook, ""))
     if not shown:
         lines.append(f"  {nothing}" if verdict.outcomes else "  no hook listens for this event")
     # a gate that ran again after a rewrite has two outcomes

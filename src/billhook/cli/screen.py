@@ -366,22 +366,30 @@ def error_text(error: BillhookError) -> str:
     return visible(f"error: {error}")
 
 
+_LONGEST_TITLE: Final = 60  # columns
 _FAILED_OPEN: Final = "failed open: the event continued without its answer (on_failure: allow)"
 
 
-def outcome_lines(one: OutcomeRecord, column: int, side: str = "", *more: str | None) -> list[str]:
-    """One hook of an event: its name, what it did, its time and a short text in one row; below it why, and `more`."""
+def outcome_lines(
+    one: OutcomeRecord, column: int, side: str = "", more: Iterable[str | None] = (), *, title: str = ""
+) -> list[str]:
+    """One hook of an event: its name, what it did, its time, and `side` or as much of its title as fits, in one row;
+    below it why, and `more`."""
     word, failed = word_of(one), one.status in FAILED
     took = "" if one.status == "skipped" else f"{one.duration_ms:.1f} ms"
     head = hook_head(click.style(shown_name(one.hook), fg="cyan"), coloured(f"{flat(word):<15}", word), took, column)
-    fits = cells(click.unstyle(head.rpartition("\n")[2])) + 2 + cells(click.unstyle(side)) <= table_width()
-    texts = [None if fits else side, None if failed else one.reason, one.error]
+    room = width() - cells(click.unstyle(head.rpartition("\n")[2])) - 2
+    shown = side if cells(side) <= room else ""
+    if title and room >= _LEAST:
+        shown = click.style(one_line(title, min(room, _LONGEST_TITLE)), dim=True)
+    texts = [None if shown else side, None if failed else one.reason, one.error]
     texts += [_FAILED_OPEN if one.failed_open else None, *(f"note: {lost}" for lost in one.lost)]
     texts.append(str(one.waived) if one.waived is not None and one.waived.would != "none" else None)
     texts += [f"code: {one.code}" if one.code else None, *more]
     indent = " " * text_indent(column)
-    rows = (f"{head}  {side}".rstrip() if fits else head).split("\n")
-    return rows + [line for text in texts if text for line in paragraphs(indent, text)]
+    return f"{head}  {shown}".rstrip().split("\n") + [
+        line for text in texts if text for line in paragraphs(indent, text)
+    ]
 
 
 def shown_name(name: str) -> str:

@@ -271,7 +271,7 @@ def _hooks(record: Record) -> Iterator[str]:
     yield from ("", click.style("hooks that ran", bold=True)) if ran else ()
     for one in ran:
         source = flat(screen.with_shown_paths(one.source or ""))
-        yield from screen.outcome_lines(one, column, source, strictjson.compact(one.data) if one.data else None)
+        yield from screen.outcome_lines(one, column, source, [strictjson.compact(one.data) if one.data else None])
     yield from ("", click.style("skipped hooks", bold=True)) if skipped else ()
     for name, why in skipped.items():
         head = f"  {screen.shown_name(name):<{column}}  "

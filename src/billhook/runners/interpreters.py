@@ -18,8 +18,7 @@ from billhook.core.answers import Exit
 from billhook.runners import process
 from billhook.runners.process_tree import MARKER
 
-PENDING: Final = "uv is looking for its environment"
-PENDING_SHIM: Final = "pyenv is looking for its interpreter"
+PENDING: Final = "uv or pyenv is looking for its interpreter"
 _METADATA: Final = re.compile(rb"^# /// script\s*$", re.MULTILINE)
 _CONFIGURATION: Final = ("uv.toml", "pyproject.toml", ".python-version")
 _VARIABLES: Final = ("UV_", "XDG_", "HOME", "PATH", "VIRTUAL_ENV", "CONDA_")
@@ -108,7 +107,10 @@ def _environment_of_folder(uv: str, env: Mapping[str, str], cwd: str) -> tuple[s
         return "uv finds its interpreter at the first call"  # only an event may run what is in a folder
     variables = tuple(sorted(one for one in env.items() if one[0].startswith(_VARIABLES)))
     key = uv, cwd, variables, tuple(env)
-    found = answer_of(key, functools.partial(_ask_in_folder, uv, folders, dict(env), cwd))
+    return _settled(answer_of(key, functools.partial(_ask_in_folder, uv, folders, dict(env), cwd)), env)
+
+
+def _settled(found: BackgroundAnswer | None, env: Mapping[str, str]) -> tuple[str, dict[str, str]] | str:
     return PENDING if found is None else found.why or (found.python, found.passed(env))
 
 
@@ -250,10 +252,7 @@ def of_pyenv(shim: str, env: Mapping[str, str], cwd: str) -> tuple[str, dict[str
     values = tuple((name, env.get(name)) for name in (*_READ, *sorted(n for n in env if n.startswith("PYENV_"))))
     key = "pyenv", shim, cwd, tuple(env), values
     question = functools.partial(_ask_pyenv, shim, found["root"], found["pyenv"], dict(env), cwd)
-    answer = answer_of(key, question)
-    if answer is None:
-        return PENDING_SHIM
-    return answer.why or (answer.python, answer.passed(env))
+    return _settled(answer_of(key, question), env)
 
 
 def _shim_text(path: str) -> str:

@@ -106,6 +106,7 @@ AGENT: Final = base.Agent(
     ),
     sends=lambda payload, _environ: 3 * ("conversationId" in payload and "workspacePaths" in payload),
     program="agy",
+    headless=frozenset({"-p", "--print", "--prompt"}),
     without_program=True,  # the editor
     project_file=".agents/hooks.json",
     user_file=".gemini/config/hooks.json",

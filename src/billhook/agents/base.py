@@ -381,6 +381,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     equal_once: bool = False  # whether it runs a command once that several entries of its settings name
     variable_files: tuple[str, ...] = (".env",)
     """Files of a project from which it, or the user's shell, may have variables."""
+    headless: frozenset[str] = frozenset()  # words of a command line that starts it without a person
     unattended: Callable[[Payload, Mapping[str, str]], bool] = lambda _payload, _environ: False
     """Whether no person sees its questions in this run, as far as payload and variables tell."""
 

@@ -328,6 +328,7 @@ AGENT: Final = base.Agent(
     reads_claude=("user", "project"),
     marks={"CURSOR_AGENT": ""},  # not CURSOR_TRACE_ID, which the user's terminal inside the editor has, too
     program="cursor-agent",
+    headless=frozenset({"-p", "--print"}),
     without_program=True,  # the editor
     project_file=".cursor/hooks.json",
     user_file=".cursor/hooks.json",

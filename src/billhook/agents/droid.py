@@ -74,6 +74,7 @@ AGENT: Final = base.Agent(
     marks={"FACTORY_PROJECT_DIR": ""},
     packages=(("@factory", "cli"),),
     program="droid",
+    headless=frozenset({"exec"}),
     project_file=".factory/settings.json",
     user_file=".factory/settings.json",
     beside=_beside,

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from billhook.agents import AGENTS
 from billhook.config.override import ALPHABET, Overrides, Pause, code_of, denied_call
 from billhook.core.events import parse
 from billhook.store.state import FileState
@@ -139,6 +140,13 @@ def test_the_guard(place: Place) -> None:
 def test_billhook_itself_has_no_code(place: Place, verb: str) -> None:
     said = answer(place, f"billhook {verb}")
     assert decision(said) == "deny" and "is for the user" in json.dumps(said) and not code_in(said)
+
+
+@pytest.mark.parametrize("agent", list(AGENTS))
+def test_every_agent_gets_the_code(place: Place, agent: str) -> None:
+    """The reason of a deny has the code in every agent, as in Claude Code."""
+    ended = place.run("hook", "--as", agent, stdin=json.dumps(payload(place)).encode())
+    assert "no pushes. The user can allow this call once: `billhook allow-once " in ended.out + ended.err, ended
 
 
 def test_test_events_have_no_code(place: Place) -> None:

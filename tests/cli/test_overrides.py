@@ -213,12 +213,12 @@ def test_pause(place: Place) -> None:
     assert place.typing("pause", answers=[]).code == 0
     for _ in range(2):
         said = answer(place)
-        assert decision(said) == "none" and "billhook is paused until" in said["systemMessage"]
+        assert decision(said) == "none" and "billhook is paused in this project until" in said["systemMessage"]
     waived = [one["waived"]["by"] for one in last_record(place)["outcomes"] if one["hook"] == "no-push"]
     assert waived == ["paused"]
     assert decision(answer(place, PUBLISH)) == "none"
     for screen in (place.run(), place.run("list"), place.run("doctor")):
-        assert "billhook is paused until" in screen.out + screen.err
+        assert "billhook is paused in this project until" in screen.out + screen.err
     assert place.typing("resume", answers=[]).code == 0
     assert decision(answer(place)) == "deny"
 

@@ -24,7 +24,13 @@ Exit code: 0 done, 2 usage or failure.""",
 )
 @flag("--no-open", "Print the link only.")
 @option("--fleet", "fleet", "FOLDER", "All hosts of this organisation, until Ctrl-C.", default="")
-@option("--as", "member", "NAME", "With --fleet: whose credentials, such as an approver's.", default="reader")
+@option(
+    "--as",
+    "member",
+    "NAME",
+    "With --fleet: the member whose credentials to use, such as an approver.",
+    default="reader",
+)
 @flag("--json", "as_json", "Print one line of JSON, and open nothing.")
 def verb(no_open: bool, fleet: str, member: str, as_json: bool) -> int:
     """Open a page with the running sessions, their events, the hooks, and the questions that wait for you.

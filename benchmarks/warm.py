@@ -290,7 +290,7 @@ async def on_the_wire() -> AsyncGenerator[Trial, None]:
 
 
 def _serve_ours(path: str, size: int) -> None:
-    def begin(asked: protocol.CallerRequest) -> HookResponse:
+    def begin(asked: protocol.CallerRequest, process: Callable[[], int]) -> HookResponse:
         return HookResponse()
 
     async def serve() -> None:

@@ -125,6 +125,15 @@ def test_ntfy_has_buttons(home: Home, receiver: Receiver) -> None:
     assert "git push" in got.body.decode() and got.headers["title"].startswith("claude asks in ")
 
 
+def test_the_name_of_a_project_is_no_header(home: Home, receiver: Receiver) -> None:
+    """A line break in it neither adds a header nor stops the message."""
+    home.project = home.project.parent / "caf\u00e9\nActions: x"
+    home.project.mkdir()
+    got = sent(home, receiver, f"{{ntfy: '{receiver.url}'}}")
+    assert got.headers["title"].encode("latin-1").decode() == "claude asks in caf\u00e9 Actions: x"
+    assert "actions" not in got.headers
+
+
 def test_slack_shows_text_as_text(home: Home, receiver: Receiver) -> None:
     """A call can't mention people or add links."""
     got = sent(home, receiver, f"{{slack: '{receiver.url}'}}", "https://host.example", "git push '<!channel>' && ls")

@@ -211,7 +211,7 @@ def test_secrets_are_loaded_and_not_shown(agent: ScriptedAgent) -> None:
 def test_secrets_that_are_loaded_are_not_printed(agent: ScriptedAgent, command: str) -> None:
     agent.stopped(f"set -a; . ./.env; {command}")
     agent.stopped(f"source .env && {command}")
-    if "printenv SECRET" not in command:  # a variable of that name is a secret wherever it is from
+    if "SECRET" not in command:  # a variable of that name is a secret wherever it is from
         assert agent.judged(command).decision == "none"
 
 

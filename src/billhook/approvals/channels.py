@@ -54,7 +54,8 @@ class ChannelMessage(msgspec.Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        return f"{self.question.agent} asks in {os.path.basename(self.question.project)}"
+        folder = os.path.basename(self.question.project)
+        return f"{self.question.agent} asks in {visible(folder).replace(chr(10), ' ')}"
 
     def text(self, longest: int = _LONGEST) -> str:
         """The question for people. A long call is cut, and that is visible."""
@@ -87,7 +88,7 @@ class ChannelMessage(msgspec.Struct, frozen=True):
                         return file
         return ""
 
-    def post(self, body: bytes, headers: Mapping[str, str]) -> None:
+    def post(self, body: bytes, headers: Mapping[str, str | bytes]) -> None:
         """Send one request to the channel's address. Raises _UnsentError."""
         url = self.filled(self.channel.to)
         if problem := address_problem(url):
@@ -143,7 +144,7 @@ def _webhook(message: ChannelMessage) -> None:
 
 
 def _ntfy(message: ChannelMessage) -> None:
-    headers = {"Title": message.title.encode("ascii", "replace").decode(), "Tags": "question"}
+    headers: dict[str, str | bytes] = {"Title": message.title.encode(), "Tags": "question"}
     if message.link:
         buttons = (f"http, {one.title()}, {message.link}&answer={one}, clear=true" for one in links.ANSWERS)
         headers |= {"Click": message.link, "Actions": "; ".join(buttons)}

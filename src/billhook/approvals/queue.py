@@ -26,6 +26,7 @@ _MOST: Final = 128
 _REMEMBERED: Final = 86400.0
 _turn: Final = threading.Lock()  # many threads that wait for the lock of a file could time out
 
+OPEN: Final = ("waiting", "late")  # the states in which a question can be answered
 State = Literal["waiting", "late", "expired", "allowed", "denied"]
 
 

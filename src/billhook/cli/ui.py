@@ -16,7 +16,6 @@ from billhook.store.files import state_root, write_atomically
     "ui",
     epilog="""\b
 Examples:
-  billhook ui
   billhook ui --no-open        print the link only, for example over ssh
   billhook ui --fleet acme     all hosts of a fleet
 

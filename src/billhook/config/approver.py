@@ -106,8 +106,12 @@ class Approver(msgspec.Struct, frozen=True):
             return True
         row = getattr(agents.dialect(dialect_of(name)), "row", None)
         asks = (row(event) if row is not None else can(name, event.hook_event_name)).ask
-        unattended = agents.agent(name).unattended(event.payload, client_env.environ())
-        return asks and event.permission_mode not in _UNATTENDED and not unattended
+        if not asks or event.permission_mode in _UNATTENDED:
+            return False
+        from billhook.agents.around import is_headless
+
+        agent = agents.agent(name)
+        return not (agent.unattended(event.payload, client_env.environ()) or is_headless(agent, client_env.process()))
 
     def _question(self, verdict: Verdict, asking: tuple[str, ...], seconds: float) -> QueuedQuestion:
         from billhook.store.redaction import redactor

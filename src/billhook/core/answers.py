@@ -461,6 +461,9 @@ class Verdict(msgspec.Struct, frozen=True, dict=True):
 
     def as_answer(self, join: str = "\n\n") -> Answer:
         """The verdict as one answer: billhook's answer when it is itself a hook."""
+        only: Answer | None = self.__dict__.get("only")
+        if only is not None:
+            return only
         objection, context = "", self.context
         if self.about.block is Block.MODEL and context:
             objection = _joined(outcome.answer.objection for outcome in self.outcomes)
@@ -588,7 +591,7 @@ def _only(
         reason = ""
     if stopped and decision is not _DENY and event.hook_event_name == "PreToolUse":
         decision, reason = _DENY, answer.stop_reason
-    return Verdict(
+    verdict = Verdict(
         event,
         outcomes,
         duration_ms,
@@ -605,6 +608,10 @@ def _only(
         answer.extras or None,
         answer.quiet,
     )
+    odd = stopped or answer.keep_going or answer.stop_reason or answer.objection or answer.background
+    if not odd and answer.data is None:
+        verdict.__dict__["only"] = answer  # `as_answer` would make it again
+    return verdict
 
 
 def _decide(answers: Iterable[Answer], combine: Combine) -> Decision:

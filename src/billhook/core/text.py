@@ -3,14 +3,19 @@ what is missing."""
 
 import re
 import sys
-import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from billhook.core.lazy import later
 from billhook.core.tools import folded as folded  # noqa: PLC0414 - exported: how names are compared
+
+if TYPE_CHECKING:
+    import unicodedata
+else:
+    unicodedata = later("unicodedata")
 
 
 def visible(text: str) -> str:

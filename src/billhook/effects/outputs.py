@@ -43,13 +43,14 @@ _ECHO_OPTION = re.compile(r"-[neE]+")
 _DIRECTIVE = re.compile(r"%(?:%|[-+ 0#]*\d*(?:\.\d+)?[a-zA-Z])")
 _TELLING: Final = "*secret* *token* *password* *passwd* *_key* *_pass* *apikey* *database_url* *credential* *private*"
 """How names of secret variables look."""
+_SHOWN: Final = "yaml json* go-template* custom-columns* -oyaml -ojson* -o=* --output=yaml --output=json* --output=go*"
 _SECRETS: Final[tuple[tuple[str, str], ...]] = (
     ("gpg", "--export-secret-keys --export-secret-key --export-secret-subkeys"),
     ("gcloud auth print-access-token", ""), ("gcloud auth print-identity-token", ""),
-    ("gcloud secrets versions access", ""), ("security find-generic-password", "-w -g"),
-    ("security find-internet-password", "-w -g"), ("security dump-keychain", ""), ("pass show", ""), ("op read", ""),
-    ("op item get", "--reveal --fields"), ("kubectl get secret", "-o --output -oyaml -ojson"),
-    ("kubectl get secrets", "-o --output -oyaml -ojson"),
+    ("gcloud secrets versions access", ""), ("security find-generic-password", "-w* -g*"),
+    ("security find-internet-password", "-w* -g*"), ("security dump-keychain", ""), ("pass show", ""), ("op read", ""),
+    ("op item get", "--reveal --fields"), ("kubectl get secret", _SHOWN),
+    ("kubectl get secrets", _SHOWN),
     ("aws configure get", "aws_secret_access_key aws_session_token aws_access_key_id"),
     ("aws secretsmanager get-secret-value", ""), ("aws ssm get-parameter", "--with-decryption"),
     ("aws ssm get-parameters", "--with-decryption"), ("aws ssm get-parameters-by-path", "--with-decryption"),

@@ -88,7 +88,10 @@ class ProgramCall:
 
     def paths(self, word: str) -> list[str]:
         """A word as absolute paths, one for each folder that the command may run in."""
-        return list(dict.fromkeys(absolute(word, cwd, self.world) for cwd in (self.command.cwd, *self.command.folders)))
+        command = self.command
+        if not command.folders:
+            return [absolute(word, command.cwd, self.world)]
+        return list(dict.fromkeys(absolute(word, cwd, self.world) for cwd in (command.cwd, *command.folders)))
 
     def is_stream(self, word: str) -> bool:
         """Whether what is written to a word is kept nowhere."""
@@ -244,13 +247,13 @@ def _operands_left(row: Row, operands: list[str]) -> list[str] | None:
     if len(operands) < len(wanted):
         return None
     chosen = list(zip(operands, wanted, strict=False))
-    if not all(operand in choice.split("|") or _fits(operand, choice) for operand, choice in chosen):
+    if not all(_fits(operand, choice) for operand, choice in chosen):
         return None
     return [operand for operand, choice in chosen if "*" in choice] + operands[len(wanted) :]
 
 
 def _fits(operand: str, choice: str) -> bool:
-    return "*" in choice and fnmatchcase(operand, choice)
+    return any(operand == each or ("*" in each and fnmatchcase(operand, each)) for each in choice.split("|"))
 
 
 def _applies(row: Row, call: Call) -> bool:

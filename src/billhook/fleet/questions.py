@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from billhook.approvals.queue import AnsweredError, Questions, QueuedQuestion
+from billhook.approvals.queue import OPEN, AnsweredError, Questions, QueuedQuestion
 from billhook.config.fleet_policy import folder
 from billhook.core.errors import BillhookError, UsageError
 from billhook.fleet import keys
@@ -112,7 +112,7 @@ class QuestionDesk:
     async def _announce(self) -> None:
         """Announce what waits, and once more what is over."""
         known = {one.id: one for one in self._queue.all()}
-        waiting = {id_: one for id_, one in known.items() if one.state in ("waiting", "late")}
+        waiting = {id_: one for id_, one in known.items() if one.state in OPEN}
         over = [known.get(id_, replace(one, until=0.0)) for id_, one in self._announced.items() if id_ not in waiting]
         for one in [*waiting.values(), *over]:
             data = msgspec.json.encode(FleetQuestion(self._host, replace(one, key="")))
@@ -153,7 +153,7 @@ class ApproverDesk:
     async def collect(self) -> Mapping[str, FleetQuestion]:
         """What waits now: every host announces it within some seconds."""
         await asyncio.sleep(_EVERY + 2 * _POLL)
-        return {id_: one for id_, one in self.questions.items() if one.question.state in ("waiting", "late")}
+        return {id_: one for id_, one in self.questions.items() if one.question.state in OPEN}
 
     async def answer(self, asked: FleetQuestion, allow: bool, why: str = "", seconds: float = 10.0) -> QueuedQuestion:
         """Answer, and wait for the host. Raises AnsweredError if another answer was first, UsageError if the host does
@@ -182,7 +182,7 @@ class ApproverDesk:
             for id_, asked in list(self.questions.items()):
                 mirrored = queue.find(id_)
                 one = asked.question
-                if mirrored is None and one.state in ("waiting", "late") and len(queue.pending()) < _MOST:
+                if mirrored is None and one.state in OPEN and len(queue.pending()) < _MOST:
                     queue.ask(replace(one, project=f"{asked.host}:{one.project}", key=f"{asked.host}/{id_}"))
                 elif mirrored is not None and one.answer and not mirrored.answer:
                     with suppress(UsageError):

@@ -63,17 +63,15 @@ def _question(root: Path, id_: str, fields: Mapping[str, str]) -> Response:
         for word in links.ANSWERS
     )
     late = "The call was denied meanwhile; if you allow it, the agent can repeat it." if one.state == "late" else ""
-    about = [f"{one.agent} in {one.project}", one.reason, late]
-    lines = "".join(f"<p>{html.escape(line)}</p>" for line in about if line)
-    return _sheet(200, "Allow this call?", "", f'<pre tabindex="0">{html.escape(one.text)}</pre>{lines}', buttons)
+    about = "\n".join(filter(None, [f"{one.agent} in {one.project}", one.reason, late]))
+    return _sheet(200, "Allow this call?", about, f'<pre tabindex="0">{html.escape(one.text)}</pre>', buttons)
 
 
 def _sheet(status: int, title: str, text: str, content: str = "", buttons: str = "") -> Response:
     """`content` and `buttons` are HTML."""
-    form = f'<form method="post">{buttons}</form>' if buttons else ""
     body = (
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f'<title>{title} - billhook</title><link rel="stylesheet" href="/ui/app.css"><body class="sheet"><main>'
-        f"<h1>{title}</h1>{content}<p>{html.escape(text)}</p>{form}</main></body></html>"
+        f'<title>{title} - billhook</title><link rel="stylesheet" href="app.css"><body class="sheet"><main>'
+        f'<h1>{title}</h1>{content}<p>{html.escape(text)}</p><form method="post">{buttons}</form></main></body></html>'
     )
     return Response(body, status, headers={**STRICT, "content-type": "text/html; charset=utf-8"})

@@ -235,7 +235,7 @@ class Daemon:
                 self.leave("billhook or its interpreter has changed")
             process_tree.sweep()
             warm.PARENTS.tidy(time.monotonic())
-            if self._busy or (self.http is not None and self.http.app.page.live.busy):
+            if self._busy or (self.http is not None and self.http.app.page.live.stream.readers):
                 self.server.touched = loop.time()
             elif _RESTS < self._idle_for() < _RESTS + 2 * _LOOKED:
                 worker.close()

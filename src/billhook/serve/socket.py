@@ -16,8 +16,8 @@ from billhook.serve.hook_server import HookResponse
 
 SLOWEST: Final = 30.0  # seconds for a caller to send its request
 
-Begin = Callable[[protocol.CallerRequest], HookResponse | Coroutine[Any, Any, HookResponse]]
-"""The answer to a request, or a coroutine that returns it. Neither raises."""
+Begin = Callable[[protocol.CallerRequest, Callable[[], int]], HookResponse | Coroutine[Any, Any, HookResponse]]
+"""The answer to a request of a process (0: unknown), or a coroutine that returns it. Neither raises."""
 
 Page = Callable[[int], Coroutine[Any, Any, bytes]]
 """A link to the page for the process that is connected (0: unknown), or why it gets none."""
@@ -245,13 +245,17 @@ class Connection:
             self.abort()
             return
         server.served += 1
-        said = server.begin(asked)
+        said = server.begin(asked, self._process)
         if isinstance(said, HookResponse):
             self._finish(protocol.answer(said.code, said.stdout, said.all_of_stderr))
             return
         self.task = server.loop.create_task(self._serve(said))
         # If the caller disconnects, its hooks are ended; most answers are ready before it could.
         self._timer = server.loop.call_later(_SOON, self._watch)
+
+    def _process(self) -> int:
+        """The caller's process."""
+        return 0 if self.is_closed else control.peer_of(self._sock)
 
     def _watch(self) -> None:
         if self.task is not None and not self.is_closed:

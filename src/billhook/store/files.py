@@ -37,17 +37,18 @@ class _Sha256:
     longer to load than a hook takes to answer. So it is loaded by a process that hashes much."""
 
     def __init__(self) -> None:
-        self._new: Callable[[bytes], _Hash] = _builtin_sha256()
+        self.fastest: Callable[[bytes], _Hash] | None = None  # the function of `hashlib`, once it is loaded
+        self._builtin: Callable[[bytes], _Hash] = _builtin_sha256()
         self._builtin_left = 1 << 20  # bytes whose hashes take about as long as loading `hashlib`
 
     def __call__(self, data: bytes = b"") -> "_Hash":
-        if self._builtin_left >= 0:
+        if self.fastest is None:
             self._builtin_left -= len(data) + 1
             if self._builtin_left < 0 or "_hashlib" in sys.modules:
                 from hashlib import sha256
 
-                self._new, self._builtin_left = sha256, -1
-        return self._new(data)
+                self.fastest = sha256
+        return (self.fastest or self._builtin)(data)
 
 
 def _builtin_sha256() -> "Callable[[bytes], _Hash]":

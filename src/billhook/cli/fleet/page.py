@@ -1,7 +1,6 @@
 """`billhook ui --fleet`: the page over all hosts, from a copy of the stream that is kept up to date."""
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +15,7 @@ from billhook.fleet.questions import ApproverDesk, FleetQueue
 from billhook.fleet.reader import StreamCopy
 from billhook.serve import control
 from billhook.store.files import project_name
-from billhook.store.log.folders import MachineLogs
+from billhook.store.log.folders import MachineLogs, last_changed_first
 from billhook.store.log.reader import LogReader
 
 if TYPE_CHECKING:
@@ -33,8 +32,7 @@ class FleetLogs(MachineLogs):
         self._copy = copy
 
     def all(self) -> list[LogReader]:
-        logs = [log for _, log in self._copy.logs()]
-        return sorted(logs, key=lambda log: -os.stat(log.folder / "hooks.jsonl").st_mtime)
+        return last_changed_first(log for _, log in self._copy.logs())
 
     def find(self, name: str) -> tuple[LogReader, str]:
         host, _, project = name.partition(":")

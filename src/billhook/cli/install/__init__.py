@@ -53,7 +53,7 @@ def _with_settings(host: Agent) -> Agent:
     """The agent. Raises UsageError if it reads the settings of others only."""
     if host.name in AGENTS:
         return host
-    other = agent(TABLE[host.name].module)
+    other = agent(TABLE[host.name].also_reads)
     message = f"{host.title} has no settings file: it reads those of {other.title} and of Claude Code"
     raise UsageError(message, hint=f"name `{other.name}` or `claude`: {host.title} then calls billhook, too")
 

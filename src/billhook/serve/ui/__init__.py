@@ -3,6 +3,7 @@
 The only thing that it changes is the answer to a question.
 """
 
+import asyncio
 import getpass
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -17,13 +18,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from billhook import __version__
+from billhook.approvals.links import PATH
 from billhook.approvals.queue import AnsweredError, Questions
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.functions import in_thread
 from billhook.serve import answer_links, control
 from billhook.serve.http.access import STRICT, json_response, problem
-from billhook.serve.ui import records
-from billhook.serve.ui.commands import Commands
+from billhook.serve.ui import commands, records
 from billhook.serve.ui.live import Live
 from billhook.serve.ui.login import Login, is_from_page
 from billhook.store.files import StoreError, remove, state_root
@@ -33,6 +34,7 @@ _STATIC: Final = Path(__file__).parent / "static"
 _TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml",
                  ".txt": "text/plain"}  # fmt: skip
 _LARGEST: Final = 16 << 10  # bytes of a request's body
+_AT_ONCE: Final = 2
 _Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -45,19 +47,19 @@ class Page:
         self.login = Login()
         self.questions = questions or Questions(self.root)
         self.live = Live(self.logs, self.questions)
-        self.commands = Commands(self.logs)
-        views: dict[str, Callable[[QueryParams], Any]] = {
-            "now": self._now,
-            "events": lambda query: records.listed(self.logs, query),
-            "event": lambda query: records.whole(self.logs, query.get("project", ""), query.get("id", "")),
+        views = {
+            "now": lambda query: in_thread(lambda: records.now(self.logs, self.questions)),
+            "events": lambda query: in_thread(lambda: records.listed(self.logs, query)),
+            "event": lambda query: in_thread(lambda: records.whole(self.logs, query)),
+            "command": lambda query: commands.output(self.logs, query),
         }
         self.routes = [
             Route("/ui/login", self._enter, methods=["POST"]),
-            Route("/ui/api/live", self._inside(self._live)),
-            Route("/ui/api/command", self._inside(self._command)),
+            Route("/ui/api/live", self._inside(self.live.response)),
             Route("/ui/api/answer", self._inside(self._answer), methods=["POST"]),
             *(Route(f"/ui/api/{name}", self._inside(_view(work))) for name, work in views.items()),
             Route("/ui/{name:path}", self._file),
+            Route(f"{PATH}app.css", self._file),
             answer_links.route(self.root),
         ]
 
@@ -77,7 +79,7 @@ class Page:
         return checked
 
     async def _file(self, request: Request) -> Response:
-        name = request.path_params["name"] or "index.html"
+        name = request.path_params.get("name", "app.css") or "index.html"
         known = {path.name: path for path in _STATIC.iterdir()}
         if name not in known:
             raise HTTPException(404)
@@ -97,20 +99,6 @@ class Page:
         response.set_cookie(self.login.cookie(request), secret, path="/ui", httponly=True, samesite="strict")
         return response
 
-    def _now(self, query: QueryParams) -> dict[str, Any]:
-        return {
-            "sessions": records.sessions(self.logs),
-            "projects": records.projects(self.logs),
-            "questions": [one.shown for one in self.questions.all()],
-        }
-
-    async def _live(self, request: Request) -> Response:
-        return self.live.response()
-
-    async def _command(self, request: Request) -> Response:
-        name, project, id_ = (request.query_params.get(name, "") for name in ("name", "project", "id"))
-        return _json(await self.commands.get(name, project, id_))
-
     async def _answer(self, request: Request) -> Response:
         body = await _body(request)
         if not isinstance(body.get("allow"), bool):
@@ -124,11 +112,21 @@ class Page:
         return _json({"answered": True})
 
 
-def _view(work: Callable[[QueryParams], Any]) -> _Handler:
-    """What a view shows: a function of the query, which reads files."""
+def _view(work: Callable[[QueryParams], Awaitable[Any]]) -> _Handler:
+    """What a view shows. Requests take turns, and equal ones that wait share the result, because all open pages ask at
+    the same time."""
+    turn, waiting = asyncio.Semaphore(_AT_ONCE), dict[str, asyncio.Task[Any]]()
+
+    async def run(query: QueryParams, key: str) -> Any:
+        async with turn:
+            del waiting[key]  # a later request gets what is new by then
+            return await work(query)
 
     async def shown(request: Request) -> Response:
-        return _json(await in_thread(lambda: work(request.query_params)))
+        query, key = request.query_params, request.url.query
+        if key not in waiting:
+            waiting[key] = asyncio.ensure_future(run(query, key))
+        return _json(await asyncio.shield(waiting[key]))
 
     return shown
 

@@ -6,12 +6,11 @@ new is read, encoded once, and sent to every page. So events count that another 
 
 import asyncio
 import logging
-import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from starlette.requests import Request
 from starlette.responses import Response
 
 from billhook.approvals.queue import Questions
@@ -22,7 +21,6 @@ from billhook.serve.http import EventResponse, EventStream, StreamReader
 from billhook.serve.http.access import problem
 from billhook.serve.ui import records
 from billhook.store.log import ALL
-from billhook.store.log.eventlog import CURRENT
 from billhook.store.log.folders import MachineLogs
 from billhook.store.log.pages import page
 from billhook.store.log.reader import LogReader
@@ -42,9 +40,8 @@ class Live:
         self._seen: dict[Path, tuple[tuple[int, ...], int]] = {}  # by log: the file's state, the newest number
         self._watcher = watcher(logs.root)
         self._asked: tuple[int, ...] = ()
-        self._began = False  # a log that is new from now on has only new events
 
-    def response(self) -> Response:
+    async def response(self, request: Request) -> Response:
         """A stream for one page."""
         reader = StreamReader(frozenset(), frozenset())
         if not self.stream.join(reader):
@@ -53,14 +50,9 @@ class Live:
             self._task = asyncio.ensure_future(self._run())
         return EventResponse(self.stream, reader)
 
-    @property
-    def busy(self) -> bool:
-        return bool(self.stream.readers)
-
     async def _run(self) -> None:
-        self._seen, self._began = {}, False
-        await in_thread(self._news)  # what is already there
-        self._began = True
+        self._seen = {}
+        await in_thread(lambda: [self._new_in(log, 1) for log in self._logs.all()])  # what is there already
         while self.stream.readers:
             await asyncio.sleep(INTERVAL)
             try:
@@ -77,30 +69,20 @@ class Live:
         self._watcher.close()
 
     def _news(self) -> dict[str, Any]:
-        found = [one for log in self._logs.all()[: records.MOST_LOGS] for one in self._new_in(log)]
-        news: dict[str, Any] = {"rows": found} if len(found) < _MOST else {"missed": True}
-        news = news if found else {}
+        found = [one for log in self._logs.all() for one in self._new_in(log)]
+        news: dict[str, Any] = {} if not found else {"rows": found} if len(found) < _MOST else {"missed": True}
         asked = self._questions.stamp()
         if asked != self._asked:
             self._asked = asked
-            news["questions"] = [one.shown for one in self._questions.all()]
+            news["questions"] = records.questions(self._questions)
         return news
 
-    def _new_in(self, log: LogReader) -> list[dict[str, Any]]:
-        """The new events of a log, newest first; at most so many as one message has."""
-        state = _state(log.folder / CURRENT)
-        before, last = self._seen.get(log.folder, ((), 0))
-        if state == before:
+    def _new_in(self, log: LogReader, at_most: int = _MOST) -> list[dict[str, Any]]:
+        """The new events of a log, newest first."""
+        before, last = self._seen.get(log.folder, (None, 0))
+        stamp = log.stamp
+        if stamp == before:
             return []
-        is_news = self._began or log.folder in self._seen
-        found = page(log, ALL, after=last, limit=_MOST if is_news else 1)
-        self._seen[log.folder] = state, found.entries[0].record.seq if found.entries else last
-        new = (one.record for one in found.entries if is_news)
-        return [records.row(record, self._logs.named(log, record.project)) for record in new]
-
-
-def _state(path: Path) -> tuple[int, ...]:
-    with suppress(OSError):
-        found = os.lstat(path)
-        return found.st_ino, found.st_size
-    return ()
+        found = page(log, ALL, after=last, limit=at_most)
+        self._seen[log.folder] = stamp, found.entries[0].record.seq if found.entries else last
+        return [records.row(one.record, self._logs.named(log, one.record.project)) for one in found.entries]

@@ -30,8 +30,7 @@ class Login:
 
     def knows(self, request: Request) -> bool:
         """Whether the request has a valid cookie."""
-        given = _digest(request.cookies.get(self.cookie(request), ""))
-        return self._cookies.get(given, 0.0) > time.monotonic()
+        return self._cookies.get(_digest(request.cookies.get(self.cookie(request), "")), 0.0) > time.monotonic()
 
     def cookie(self, request: Request) -> str:
         """The name of the cookie. Browsers send cookies to every port of a host, so it has the port."""

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from billhook.approvals.queue import OPEN, Questions
 from billhook.config.log_summary import call_text
 from billhook.config.trust import TRUST
 from billhook.core.errors import BillhookError, UsageError
@@ -18,9 +19,10 @@ from billhook.store.log.folders import MachineLogs
 from billhook.store.log.pages import page
 from billhook.store.log.reader import hooks_of
 
-MOST_LOGS: Final = 30
+_MOST_LOGS: Final = 30
 _TAIL: Final = 512 << 10  # bytes of each log in which sessions are searched
 _RECENT: Final = 24 * 3600.0  # seconds: older sessions are not in the list
+_ANSWERS: Final = 3
 _FAILED: Final = frozenset({"failed", "timed_out", "could_not_start"})
 
 
@@ -45,10 +47,18 @@ class PageFilter(msgspec.Struct, frozen=True):
         return RecordFilter(project=project, hook=self.hook or None, text=self.text or None, **sets)
 
 
-def projects(logs: MachineLogs) -> list[str]:
-    """The projects with events, the most recent first."""
-    newest = ((log, page(log, ALL, limit=1, at_most=_TAIL).entries) for log in logs.all()[:MOST_LOGS])
-    return list(dict.fromkeys(logs.named(log, found[0].record.project) for log, found in newest if found))
+def questions(queue: Questions) -> list[dict[str, object]]:
+    """The questions that can still be answered, and the last answers."""
+    known = queue.all()
+    answered = sorted((one for one in known if one.answer), key=lambda one: one.answered)
+    return [one.shown for one in (*(one for one in known if one.state in OPEN), *answered[-_ANSWERS:])]
+
+
+def now(logs: MachineLogs, queue: Questions) -> dict[str, Any]:
+    """The recent sessions, the projects with events, the most recent first, and the questions."""
+    newest = ((log, page(log, ALL, limit=1, at_most=_TAIL).entries) for log in logs.all()[:_MOST_LOGS])
+    projects = dict.fromkeys(logs.named(log, found[0].record.project) for log, found in newest if found)
+    return {"sessions": sessions(logs), "projects": list(projects), "questions": questions(queue)}
 
 
 def listed(logs: MachineLogs, query: Mapping[str, str]) -> dict[str, Any]:
@@ -88,8 +98,9 @@ def row(record: Record, project: str) -> dict[str, Any]:
     }
 
 
-def whole(logs: MachineLogs, name: str, id_: str) -> dict[str, Any]:
+def whole(logs: MachineLogs, query: Mapping[str, str]) -> dict[str, Any]:
     """One record with everything that it has. Raises UsageError."""
+    name, id_ = query.get("project", ""), query.get("id", "")
     log, project = logs.find(name)
     entry = log.find(id_) if len(id_) >= 8 else None
     if entry is None or entry.record.project != project:
@@ -109,7 +120,7 @@ def sessions(logs: MachineLogs) -> list[dict[str, Any]]:
     """The recent sessions of all projects, the newest first."""
     since = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() - _RECENT))
     found: dict[tuple[str, str], dict[str, Any]] = {}
-    for log in logs.all()[:MOST_LOGS]:
+    for log in (one for one in logs.all()[:_MOST_LOGS] if one.stamp[0] > (time.time() - _RECENT) * 1e9):
         newest = page(log, RecordFilter(since=since), limit=5000, at_most=_TAIL).entries
         rows = (row(one.record, logs.named(log, one.record.project)) for one in newest if one.record.event != TRUST)
         for last in rows:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -31,7 +31,7 @@ _TAIL = pattern(rb',"hash":"([0-9a-f]{64})"\}')
 _TAIL_BYTES = 75
 
 
-class LineEnds(NamedTuple):
+class LineEnds(msgspec.Struct, frozen=True):
     """The fields at the two ends of a line. The hash is not checked."""
 
     seq: int

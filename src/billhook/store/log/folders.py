@@ -1,6 +1,7 @@
 """The logs of a machine: one for each project."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from billhook.core.errors import UsageError
@@ -19,8 +20,7 @@ class MachineLogs:
         path = self.root / "hooks"
         with opened(path, self.root) as folder:
             found = [] if folder is None else [one for one in os.scandir(folder) if one.is_dir(follow_symlinks=False)]
-            found.sort(key=lambda one: -one.stat(follow_symlinks=False).st_mtime)
-        return [LogReader(path / one.name, self.root) for one in found]
+        return last_changed_first(LogReader(path / one.name, self.root) for one in found)
 
     def find(self, name: str) -> tuple[LogReader, str]:
         """The log of a project with this name, and the project in its records. Raises UsageError if there is none."""
@@ -39,3 +39,8 @@ class MachineLogs:
         if not os.path.isabs(name) or not os.path.isdir(name):
             raise UsageError("the folder of this project does not exist any more")
         return name
+
+
+def last_changed_first(logs: Iterable[LogReader]) -> list[LogReader]:
+    """The logs in the order of their newest records."""
+    return sorted(logs, key=lambda log: log.stamp, reverse=True)

@@ -10,7 +10,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import cache, lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -580,6 +580,15 @@ class LogReader:
     def files(self) -> list[Path]:
         """The log's files, oldest first."""
         return [self.folder / name for name in sizes(self.folder, self.root)]
+
+    @property
+    def stamp(self) -> tuple[int, int, int]:
+        """Changes with each record. The log with the newest one has the greatest; a log that is gone has zeros."""
+        for path in (self.folder / CURRENT, self.folder):
+            with suppress(OSError):
+                found = os.lstat(path)
+                return found.st_mtime_ns, found.st_ino, found.st_size
+        return 0, 0, 0
 
     @property
     def bytes(self) -> int:

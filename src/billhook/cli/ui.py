@@ -40,7 +40,7 @@ def verb(no_open: bool, fleet: str, member: str, as_json: bool) -> int:
     refused = "`billhook ui`", "only a person can answer questions"
     if fleet:
         refuse_agents(*refused)
-        from billhook.cli.fleet.page import serve
+        from billhook.cli.fleet.events import serve
 
         return serve(Path(fleet), member, lambda root, url: _show(root, url, no_open, as_json))
     refuse_programs(*refused)

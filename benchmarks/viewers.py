@@ -1,7 +1,6 @@
 """Goal 27: judging costs the same with 20 open pages as with none. As a program, it opens the pages: ROOT NUMBER."""
 
 import asyncio
-import os
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Iterator
@@ -25,7 +24,6 @@ async def watched() -> AsyncGenerator[Trial, None]:
             stack.enter_context(daemon(env))
             if many:
                 stack.enter_context(_pages(base / "state", many))
-            stack.callback(os.chdir, "/")
             cases[name] = process(base, env)([CLIENT, "--as", "claude"])
         yield Trial("daemon warm", cases, [Bar(f"{VIEWERS} pages", "no page", 1.05)], 2 * PROCESSES)
 

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from approvals.asking import approvals, decision, push, waiting
-from billhook.approvals.links import LinkOwner, check
+from billhook.approvals.channels import LinkOwner, check
 from billhook.approvals.queue import Questions
 from daemon.running import Home, eventually, home_in
 

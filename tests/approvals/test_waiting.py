@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from approvals.asking import ASKS, PUSH, QUEUED, approvals, decision, in_terminal, push, question, reason, waiting
-from billhook.approvals.queue import Questions
-from billhook.approvals.watching import is_watched, watcher
+from billhook.approvals.queue import Questions, is_watched, watcher
 from cli.place import Place
 from daemon.running import PROGRAM, Home, Reply, eventually, home_in
 

@@ -248,6 +248,8 @@ def test_overwrite_in_the_project(agent: ScriptedAgent) -> None:
     [
         ("pkill -f python", "kill 1234"),
         ("terraform destroy", "terraform plan -destroy"),
+        ('echo "$API_TOKEN"', 'test -n "$API_TOKEN" && echo set'),
+        ("while true; do work & done", "for i in 1 2 3; do work; done"),
         ("psql -c 'DELETE FROM users'", "psql -c 'DELETE FROM users WHERE id = 3'"),
         ("docker compose down -v", "docker compose down"),
         ("npm publish", "npm publish --dry-run"),

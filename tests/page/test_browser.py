@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 from approvals.asking import decision, question, reason, waiting
-from billhook.approvals import links
-from billhook.approvals.links import LinkOwner
-from billhook.approvals.queue import Questions
-from billhook.approvals.watching import is_watched
+from billhook.approvals import channels
+from billhook.approvals.channels import LinkOwner
+from billhook.approvals.queue import Questions, is_watched
 from daemon.running import Home, Reply, eventually, home_in
 from page.visiting import visitor, write_log
 
@@ -309,7 +308,7 @@ def test_answer_from_somewhere_else(page: Page, home: Home) -> None:
 def test_page_of_a_link(chromium: Any, home: Home, scheme: str) -> None:
     """On a phone it shows the whole question, and answers it without scripts."""
     one = Questions(home.root).ask(question(scheme, call=f"Bash: git push {'x' * 300}", content=f"+ {EVIL}"))
-    link = links.link(home.root, visitor(home).base, one.id, time.time() + 60, LinkOwner("slack", "Sue"))
+    link = channels.signed_link(home.root, visitor(home).base, one.id, time.time() + 60, LinkOwner("slack", "Sue"))
     context = chromium.new_context(viewport=PHONE, color_scheme=scheme, java_script_enabled=False)
     page = context.new_page()
     page.goto(link)
@@ -534,7 +533,7 @@ def test_accessible(chromium: Any, home: Home, scheme: str, size: dict[str, int]
         (one,) = waiting(home)
         base = page.url.partition("/ui/")[0]
         other = page.context.new_page()
-        other.goto(links.link(home.root, base, one.id, one.until, LinkOwner("ntfy")))
+        other.goto(channels.signed_link(home.root, base, one.id, one.until, LinkOwner("ntfy")))
         assert violations(other) == []
         show(page, "now")
         page.click("text=Deny")

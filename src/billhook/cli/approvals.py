@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import click
 
 from billhook.agents.around import agent_around
-from billhook.approvals.queue import OPEN, WINDOW, AnsweredError, Questions, QueuedQuestion
-from billhook.approvals.watching import watcher
+from billhook.approvals.queue import OPEN, WINDOW, AnsweredError, Questions, QueuedQuestion, watcher
 from billhook.cli.options import at_terminal, flag, option, refuse_programs
 from billhook.cli.screen import note, report, say, say_json, shown_path
 from billhook.core.text import counted, visible

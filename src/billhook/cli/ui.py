@@ -33,7 +33,7 @@ def verb(no_open: bool, fleet: str, member: str, as_json: bool) -> int:
     """
     refuse_agents("`billhook ui`", "only a person can answer questions")
     if fleet:
-        from billhook.cli.fleet.page import serve
+        from billhook.cli.fleet.events import serve
 
         return serve(Path(fleet), member, lambda root, url: _show(root, url, no_open, as_json))
     root = state_root()

@@ -31,7 +31,7 @@ from billhook.store.files import state_root
 from billhook.store.state import FileState
 
 if TYPE_CHECKING:
-    from billhook.approvals.settings import ApprovalSettings
+    from billhook.approvals import ApprovalSettings
     from billhook.config import build, shapes, trust
     from billhook.config.config import State
     from billhook.config.override import Pause

@@ -98,8 +98,8 @@ class Skipped(msgspec.Struct, frozen=True):
     @classmethod
     def from_recorded(cls, text: str) -> "Skipped | None":
         """The reason from the text in the event log; None for any other text."""
-        for reason, sentence in _RECORDED:
-            before, _, after = sentence.partition("{by}")
+        for reason in _ENDS:
+            before, _, after = _SENTENCES[reason].partition("{by}")
             by = text.removeprefix(before).removesuffix(after)
             if by and text == f"{before}{by}{after}":
                 return cls(reason, by=by)
@@ -114,8 +114,6 @@ _SENTENCES = {
     SkipReason.NOT_TRUSTED: "not approved",
 }
 _ENDS = (SkipReason.DENIED, SkipReason.STOPPED)  # another hook ended the run: the log names it
-_OLDER = ((SkipReason.DENIED, "`{by}` said deny"), (SkipReason.STOPPED, "`{by}` said stop"))  # in older logs
-_RECORDED = (*((reason, _SENTENCES[reason]) for reason in _ENDS), *_OLDER)
 _REASONS = frozenset(SkipReason) - set(_ENDS)
 
 FAILURES = frozenset({Status.FAILED, Status.TIMED_OUT, Status.COULD_NOT_START})

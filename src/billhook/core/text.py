@@ -50,15 +50,6 @@ def counted(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
-def suggest(word: str, known: Iterable[str]) -> str:
-    """A hint with the nearest known word, or else with all of them."""
-    import difflib
-
-    by_fold = {one.lower().replace("-", ""): one for one in known}
-    near = difflib.get_close_matches(word.lower().replace("-", "").replace("_", ""), by_fold, 1, 0.6)
-    return f"did you mean `{by_fold[near[0]]}`?" if near else f"one of {', '.join(by_fold.values())}"
-
-
 # Lines for people who read a hook's stderr.
 
 

@@ -482,7 +482,8 @@ def _windows_program(args: tuple[str, ...]) -> _Program:
     for place, word in enumerate(args, 1):
         option = word.lower()
         if option in _RUNS_COMMAND:
-            return _Program(code=" ".join(args[place:]))
+            code = " ".join(args[place:])
+            return _Program(path=code) if code in _STDIN else _Program(code=code)
         if option == "-ec" or (len(option) > 1 and "-encodedcommand".startswith(option)):
             text = transformed(("base64", "-d"), "".join(args[place : place + 1])) or UNKNOWN
             return _Program(code=text, decoded=True)

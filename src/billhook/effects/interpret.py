@@ -233,6 +233,8 @@ class Interpreter:
         fed = run.fed
         whole = " | ".join(stage.text for stage in stages[:MOST_SHOWN] if isinstance(stage, ScriptCommand))
         for stage, shown in zip(stages[:MOST_STEPS], _shown(stages, run.shown), strict=False):
+            if self.steps <= 0:
+                return self.end("it has too many commands")
             inner = run.inside(fed=fed, shown=shown, state=run.state.copy())
             inner.pipeline = whole
             fed = self._stage(stage, inner)
@@ -275,7 +277,7 @@ class Interpreter:
         """The commands of a block, once for each value of a loop."""
         nodes, state = block.nodes, run.state
         if block.kind in _ENDLESS and starts_forever(nodes, _ENDLESS[block.kind]):
-            self._bomb(block.kind, "a loop that starts commands in the background without end", run)
+            self._bomb("a loop that starts commands in the background without end", run)
         if block.kind == "words":
             self._listed(block, run)  # for what they run
             return EMPTY
@@ -303,7 +305,7 @@ class Interpreter:
         block, state = run.state.functions[name], run.state
         if any(block is each for each in self.calls):
             if run.background or run.fed is not None:
-                self._bomb(name, f"{name}() calls itself", run)
+                self._bomb(f"{name}() calls itself", run)
             return UNKNOWN_VALUE
         self.calls.append(block)
         before, state.arguments = state.arguments, given
@@ -312,8 +314,8 @@ class Interpreter:
         self.calls.pop()
         return printed
 
-    def _bomb(self, name: str, cause: str, run: Run) -> None:
-        command = Command(name, cwd=run.state.cwd, via=run.via, text=cause)
+    def _bomb(self, cause: str, run: Run) -> None:
+        command = Command("fork bomb", cwd=run.state.cwd, via=run.via, text=cause)
         self.add(command, "kill", "every process: a fork bomb", weight="heavy")
 
     # simple commands

@@ -454,11 +454,6 @@ _TEXT_OPTIONS: Final[dict[str, str]] = {
     "sort": "--compress-program",
     "man": "-P --pager",
     "zip": "-TT --unzip-command",
-    "fly": "-C --command",
-    "flyctl": "-C --command",
-    "gcloud": "--command",
-    "az": "--scripts",
-    "scp": "-o",
 }
 
 
@@ -587,7 +582,12 @@ _ELSEWHERE: Final[dict[str, Wrapper]] = {
     "adb": Wrapper("stHP", operands=1),
 }
 """Programs that run a line on other machines."""
-_ELSEWHERE_TEXTS: Final = {"gcloud": "--command", "az": "--scripts", "aws": "--parameters"}
+_ELSEWHERE_TEXTS: Final = {
+    "gcloud": "--command",
+    "az": "--scripts",
+    "aws": "--parameters",
+    **dict.fromkeys(("fly", "flyctl"), "-C --command"),
+}
 """Programs that take it as the value of an option."""
 _LOCAL = re.compile(r"(?:[^@]*@)?(?:localhost|ip6-localhost|127\.[\d.]+|0\.0\.0\.0|\[?::1\]?)\.?", re.I)
 

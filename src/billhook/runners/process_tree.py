@@ -265,7 +265,7 @@ def end_with(parent: int) -> bool:
 
     A process that is not our direct parent is only checked now; so is every process outside Linux."""
     if os.getppid() != parent:
-        return _exists(parent)
+        return exists(parent)
     _prctl(_SET_PDEATHSIG, signal.SIGTERM)
     return os.getppid() == parent
 
@@ -286,7 +286,8 @@ def _prctl(what: int, value: int) -> bool:
     return bool(ctypes.CDLL(None).prctl(what, value, 0, 0, 0) == 0)
 
 
-def _exists(pid: int) -> bool:
+def exists(pid: int) -> bool:
+    """Whether there is a process with this number, even if it has ended and was not collected."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from billhook import __version__
 from billhook.serve import control, protocol
 from billhook.serve.hook_server import HookResponse
+from billhook.store.files import stamp
 
 SLOWEST: Final = 30.0  # seconds for a caller to send its request
 
@@ -124,15 +125,6 @@ class Server:
     def _again(self) -> None:
         if self._listener is not None:
             self.loop.add_reader(self._listener.fileno(), self._accept, self._listener)
-
-
-def stamp(path: str) -> tuple[int, ...]:
-    """The identity and state of a file; empty if it does not exist."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return ()
-    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
 
 
 class Connection:

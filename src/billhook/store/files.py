@@ -265,6 +265,15 @@ def status(name: str, folder: int) -> os.stat_result | None:
         return None
 
 
+def stamp(path: str | os.PathLike[str]) -> tuple[int, ...]:
+    """The identity and state of a file, which change with its content; empty if it does not exist."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+
+
 def refuse_strange(found: os.stat_result | None, path: Path, why: str = "") -> None:
     """Raise StoreError if it is not a regular file of this user."""
     if found is None:

@@ -12,7 +12,7 @@ from billhook.effects.families.network import is_here
 from billhook.effects.table import Call, Reader, Row, word_set
 
 _DESTROYS: Final = word_set(
-    "delete destroy terminate remove purge rm uninstall undeploy teardown deprovision del delete-batch rb"
+    "delete destroy terminate remove purge rm uninstall undeploy teardown deprovision del unset delete-batch rb"
 )
 _READS: Final = word_set("""
     describe list ls get show plan diff view status logs help create update set add new init deploy up apply
@@ -49,9 +49,10 @@ _CLOUDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(word_set("ibmcloud openstack civo vultr-cli scw exo eksctl kops argocd flux istioctl velero"), ""),
     **dict.fromkeys(word_set("serverless sls sam cdk cdktf amplify eb render upcloud aliyun zappa"), ""),
     **dict.fromkeys(word_set("chalice pscale neonctl atlas turso rbd gluster op bw rpk barman rabbitmqadmin"), ""),
-    **dict.fromkeys(("pulsar-admin", "kafkactl"), ""),
+    **dict.fromkeys(word_set("pulsar-admin kafkactl doppler ldcli flarectl pulumi sst cloudflared knife rancher"), ""),
+    **dict.fromkeys(word_set("waypoint puppet airflow"), ""),
     **dict.fromkeys(
-        word_set("cf juju nova cinder copilot upstash confluent databricks circleci aiven tccli kopia"), ""
+        word_set("cf juju nova cinder copilot upstash confluent databricks circleci aiven tccli kopia infisical"), ""
     ),
     "gh": _HUB,
     "glab": _HUB,
@@ -246,18 +247,20 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("aws s3api put-public-access-block", "*alse*", kind="permissions", values=_AWS),
     _row("aws * modify-*", "--no-deletion-protection --no-disable-api-termination", kind="permissions", values=_AWS),
     _row("gcloud * add-iam-policy-binding", _GRANTS, kind="permissions", values=f"{_GOOGLE} --member --role"),
+    _row(
+        "gcloud compute firewall-rules create|update",
+        "--source-ranges=0.0.0.0/0",
+        kind="permissions",
+        values=f"{_GOOGLE} --source-ranges",
+    ),
     _row("gcloud * remove-iam-policy-binding", kind="permissions", values=f"{_GOOGLE} --member --role"),
     _row("gcloud services disable", heavy="-q --quiet --force", values=_GOOGLE),
     _row("az deployment group|sub|mg create", "--mode=Complete", heavy="", values=f"{_AZURE} --mode -f"),
     _row("fly|flyctl scale count", "0 *=0", heavy="-y --yes", values="-a --app"),
     _row("vercel alias rm|remove", heavy="-y --yes"),
     _row("heroku ps:scale", "*=0", heavy="", values="-a --app"),
-    _row("heroku config:unset", heavy="", values="-a --app"),
-    _row("netlify env:unset|env:clear", heavy="--force", values="--context"),
-    _row("fly|flyctl secrets unset", heavy="", values="-a --app"),
     _row("heroku pg:reset|pg:drop|pg:killall|redis:reset|repo:reset", heavy="--confirm -c", values="-a --app"),
-    _row("pulumi destroy|down|dn", heavy="-y --yes -f", values=_PULUMI, dry="--preview-only"),
-    _row("pulumi stack rm", heavy="-y --yes -f --force", values=_PULUMI),
+    _row("pulumi down|dn", heavy="-y --yes -f", values=_PULUMI, dry="--preview-only"),
     _row("pulumi state delete", heavy="--force -y --yes"),
     _row("pulumi up|update", "-y --yes -f --skip-preview", heavy="", values=_PULUMI),
     _row("helmfile destroy|delete", heavy="", values="-f --file -e --environment -n --namespace -l --selector"),
@@ -269,16 +272,11 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("stripe * delete", "--live", heavy="-c --confirm"),  # without it, it is the test mode
     _row("stripe refunds create", "--live", heavy="-c --confirm"),
     _row("algolia index|indices|objects delete|clear", heavy="-y --confirm"),
-    _row("ldcli * delete", heavy="", values="--project --flag --environment --access-token"),
     _row("circleci context|runner delete|remove-secret", heavy="-f --force"),
     _row("jenkins-cli|jenkins-cli.jar delete-*", heavy="", values="-s -auth"),
     _row("java *jenkins-cli.jar delete-*", heavy="", values="-s -auth"),
-    _row("flarectl dns|zone|firewall delete", heavy=""),
     _row("splunk clean eventdata|userdata|all|kvstore", heavy="-f"),
     _row("splunk remove index", heavy=""),
-    _row("doppler projects|environments|configs|secrets delete", heavy="-y --yes"),
-    _row("infisical secrets delete", heavy=""),
-    _row("infisical secrets folders delete", heavy=""),
     _row("deck reset", heavy="-f --force"),
     _row("deck gateway reset", heavy="-f --force"),
     _row("gitlab-runner unregister", heavy=""),

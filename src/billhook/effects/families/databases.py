@@ -27,7 +27,8 @@ _SQL = re.compile(
 )
 _BEFORE: Final = frozenset({"BEGIN", "THEN", "ELSE", "LOOP"})
 _DROPPED: Final = word_set(
-    "DATABASE MEASUREMENT SCHEMA TABLE USER ROLE TABLESPACE KEYSPACE OWNED DATASET COLLECTION BUCKET SERIES WAREHOUSE"
+    "DATABASE MEASUREMENT SCHEMA TABLE USER ROLE EXTENSION TABLESPACE KEYSPACE OWNED DATASET COLLECTION BUCKET SERIES "
+    "WAREHOUSE"
 )
 _NO_NAMES: Final = word_set("IF EXISTS TABLE ONLY FROM CASCADE PURGE")
 _KEPT_COLUMNS: Final = word_set("CONSTRAINT INDEX KEY PRIMARY FOREIGN DEFAULT NOT IDENTITY EXPRESSION CHECK")
@@ -313,7 +314,9 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("migrate down", "-all", heavy="", values="-path -database -source"),
     _row("supabase stop", "--no-backup", heavy=""),
     _row("pt-archiver", "--purge", heavy="", values="--source --where --dest"),
-    _row("wp db reset|drop|clean"),
+    _row("wp db|site reset|drop|clean|empty|delete"),
+    _row("airflow db reset|clean"),
+    _row("mysqlimport", "--delete", values=_SERVER),
     _row("drush sql:drop|sql-drop"),
     _row("bq rm", "-r -f --recursive --force -d -t", heavy=""),
     _row("influx delete"),

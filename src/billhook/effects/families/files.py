@@ -72,7 +72,6 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(f"lvm {_LVM}", "device", dry="-t --test", scope="system"),
     Row("zpool destroy|labelclear", "device", scope="system"),
     Row("zfs destroy|rollback", "device", dry="-n --dryrun", scope="system"),
-    Row("mdadm", "device", needs="--zero-superblock --stop -S", scope="system"),
     Row("btrfs subvolume|sub delete|del", "device", scope="system"),
     Row("hdparm", "device", needs=_ERASE_DRIVE, scope="system"),
     Row("nvme format|sanitize|delete-ns|write-zeroes", "device", scope="system"),
@@ -321,16 +320,18 @@ _EDITS = re.compile(r"-(?![MmI])[a-zA-Z0-9]*i")
 
 
 def _in_place(call: Call) -> Iterator[Effect]:
-    """`perl -i`, `ruby -i`, `gawk -i inplace`: the files are rewritten; without that they are only read."""
+    """`perl -i`, `ruby -i`, `gawk -i inplace`: the files are rewritten; `perl -p` prints them."""
+    prints = False
     if call.command.name in ("perl", "ruby"):
         edits, words = any(map(_EDITS.match, call.command.args)), call.command.args
         code = {after for before, after in itertools.pairwise(words) if re.fullmatch(r"-\w*[eE]", before)}
         files = [word for word in words if not word.startswith("-") and word not in code]
+        prints = call.command.shown and any(re.match(r"-[a-z]*p", word) for word in words)
     else:
         call = call.with_values("-i --include -f -F -v -e")
         edits, files = "inplace" in call.options.values("-i", "--include"), call.operands[1:]
-    for word in files if edits else ():
-        yield from call.on_path("write", word)
+    for word in files:
+        yield from call.on_path("write", word) if edits else read_file(call, word, prints=True) if prints else ()
 
 
 def _split(call: Call) -> Iterator[Effect]:

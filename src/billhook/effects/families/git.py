@@ -409,6 +409,7 @@ _READERS: Final[Mapping[str, tuple[str, Reader]]] = {
     "push": ("-o --push-option --receive-pack --exec --repo", _push),
     "send-pack": ("--receive-pack --exec", _push),
     **dict.fromkeys(("show", "diff", "blame", "cat-file", "annotate"), ("", _shows_file)),
+    "grep": ("-e -f -A -B -C --max-depth -O", _shows_file),
     "log": ("-n --max-count --author --grep --since --until", _log),
     "config": ("-f --file --type --default --blob --comment", _config),
 }

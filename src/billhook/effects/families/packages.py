@@ -135,6 +135,7 @@ ROWS: Final[tuple[Row, ...]] = (
     # where every later package comes from: anyone on the way may replace what is not encrypted
     Row("npm|pnpm|yarn config set registry http://*", "persist", dry=_OWN, scope="home"),
     Row("npm|pnpm config set registry=http://*", "persist", dry=_OWN, scope="home"),
+    Row("npm|pnpm config set script-shell|shell|editor|node-options|git *", "persist", scope="home"),
     Row("pip|pip3 config set *index-url http://*", "persist", dry=_OWN, scope="home"),
 )
 READERS: Final[Mapping[str, Reader]] = {}

@@ -131,7 +131,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("mokutil", "permissions", needs="--disable-validation --reset --delete", scope="system"),
     Row("nvram", "permissions", needs="-c -d", scope="system"),
     Row("pvcreate|vgcfgrestore", "device", dry="-t --test", scope="system"),
-    Row("mdadm", "device", needs="--create -C --remove --stop -S", scope="system"),
+    Row("mdadm", "device", needs="--create -C --remove --stop -S --zero-superblock", scope="system"),
     Row("lvresize", "device", needs="-L=-* --size=-* -l=-*", values="-L --size -l --extents", scope="system"),
     Row("ddrescue * /dev/*", "device", scope="system"),
     Row("nwipe|scrub /dev/*", "device", scope="system"),

@@ -22,15 +22,16 @@ from tempfile import TemporaryFile
 from threading import Lock
 from typing import NoReturn
 
-ROOMS = ("cli", "cli.events", "config", "config.lint", "effects", "effects.families", "builtins", "engine", "store")
+ROOMS = ("agent", "approvals", "builtins", "cli", "cli.agent", "cli.doctor", "cli.events", "cli.install", "config")
+ROOMS += ("config.lint", "effects", "effects.families", "engine", "session", "store", "testing")
 _READ_AT_START = ("PYTHON", "LC_", "LANG", "TZ")
 _lock = Lock()
 
 
 def forked(arguments: Sequence[str], env: dict[str, str], cwd: str | bytes | Path | None) -> bool:
-    """Whether a fork does the same as a new process; `hook` is about start-up, and `agent` lives long."""
+    """Whether a fork does the same as a new process. A start-up of `hook` is different from that of other verbs."""
     same = all(env.get(name) == os.environ.get(name) for name in {*env, *os.environ} if name.startswith(_READ_AT_START))
-    return same and arguments[1:2] not in (["hook"], ["agent"]) and (cwd is None or os.path.isdir(cwd))
+    return same and arguments[1:2] != ["hook"] and (cwd is None or os.path.isdir(cwd))
 
 
 def run(
@@ -79,7 +80,7 @@ def _server() -> socket.socket:
 
 
 def _serve(server: socket.socket) -> None:
-    _import_rooms()
+    import_rooms()
     signal.signal(signal.SIGCHLD, _reap)
     while fds := (received := socket.recv_fds(server, 4, 4))[1]:
         asked = json.loads(server.recv(int.from_bytes(received[0], "big"), socket.MSG_WAITALL))
@@ -97,7 +98,8 @@ def _reap(*_signal: object) -> None:
             pass
 
 
-def _import_rooms() -> None:
+def import_rooms() -> None:
+    """Import what the verbs need."""
     for room in ROOMS:
         for module in iter_modules(import_module(f"billhook.{room}").__path__):
             import_module(f"billhook.{room}.{module.name}")

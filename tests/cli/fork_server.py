@@ -22,8 +22,17 @@ from tempfile import TemporaryFile
 from threading import Lock
 from typing import NoReturn
 
-ROOMS = ("agent", "approvals", "builtins", "cli", "cli.agent", "cli.doctor", "cli.events", "cli.install", "config")
-ROOMS += ("config.lint", "effects", "effects.families", "engine", "session", "store", "testing")
+ROOMS: tuple[str, ...] = (
+    "agent",
+    "approvals",
+    "builtins",
+    "cli",
+    "cli.agent",
+    "cli.doctor",
+    "cli.events",
+    "cli.install",
+)
+ROOMS += ("config", "config.lint", "effects", "effects.families", "engine", "session", "store", "testing")
 _READ_AT_START = ("PYTHON", "LC_", "LANG", "TZ")
 _lock = Lock()
 

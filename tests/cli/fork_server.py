@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
@@ -22,18 +23,9 @@ from tempfile import TemporaryFile
 from threading import Lock
 from typing import NoReturn
 
-ROOMS: tuple[str, ...] = (
-    "agent",
-    "approvals",
-    "builtins",
-    "cli",
-    "cli.agent",
-    "cli.doctor",
-    "cli.events",
-    "cli.install",
-)
-ROOMS += ("config", "config.lint", "effects", "effects.families", "engine", "session", "store", "testing")
-_READ_AT_START = ("PYTHON", "LC_", "LANG", "TZ")
+ROOMS = ["agent", "approvals", "builtins", "cli", "cli.agent", "cli.doctor", "cli.events", "cli.install", "config"]
+ROOMS += ["config.lint", "effects", "effects.families", "engine", "session", "store", "testing"]
+_READ_AT_START = ("PYTHON", "LC_", "LANG")
 _lock = Lock()
 
 
@@ -131,6 +123,7 @@ def _become(streams: list[int], arguments: list[str], env: dict[str, str], cwd: 
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(env)
+    time.tzset()
     sys.argv = arguments
     sys.orig_argv = [sys.executable, *sys.argv]
     from billhook.cli.main import _end, main

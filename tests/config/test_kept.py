@@ -1,6 +1,7 @@
 """A configuration is loaded again exactly if one of its inputs has changed."""
 
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -60,6 +61,44 @@ def test_a_file_that_appears_is_seen_at_once(place: str, world: Path) -> None:
     assert after is not before and len(after.sources) == len(before.sources) + 1
 
 
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+def test_a_file_that_appears_in_a_folder_that_changed_just_now(place: str, world: Path) -> None:
+    """Its times may not show another change."""
+    load = _served(world)
+    before = load()
+    time.sleep(1.1)
+    assert load() is before
+    folder = next(one for one in (world / place).parents if one.is_dir())
+    (folder / "new").touch()
+    assert load() is before and load() is before
+    _write(world / place)
+    assert len(load().sources) == len(before.sources) + 1
+
+
+def test_a_folder_that_changed_just_now_costs_little(world: Path) -> None:
+    """The first page makes a folder for questions, and agents make files: not everything is checked again."""
+    load = _served(world)
+    for folder in ("state/billhook", "p/.billhook"):
+        (world / folder).mkdir(parents=True)
+    load()
+    time.sleep(1.1)
+    settled = [_files_checked(load) for _ in range(3)][-1]
+    for new in ("state/billhook/questions", "p/src"):
+        (world / new).mkdir()
+        assert _files_checked(load) > settled + 10  # the times of a folder have changed
+        assert [_files_checked(load) <= settled + 25 for _ in range(3)] == [True] * 3
+
+
+def _files_checked(load: Callable[[], Config]) -> int:
+    called: list[object] = []
+    sys.setprofile(lambda frame, event, about: called.append(about) if event == "c_call" else None)
+    try:
+        load()
+    finally:
+        sys.setprofile(None)
+    return sum(one in (os.stat, os.lstat) for one in called)
+
+
 def test_a_dangling_link_is_seen_when_its_target_appears(world: Path) -> None:
     """The target appears in a folder that is not checked."""
     (world / "p" / ".billhook").symlink_to(world / "elsewhere")
@@ -112,8 +151,9 @@ def test_home_that_is_a_link_to_another(world: Path) -> None:
     assert load() is not before and "two" in str(load().entries)
 
 
+@pytest.mark.parametrize("is_fresh", [False, True])
 @pytest.mark.parametrize("moved", ["in", "out"])
-def test_folder_that_was_replaced_by_a_link_to_it(world: Path, moved: str) -> None:
+def test_folder_that_was_replaced_by_a_link_to_it(world: Path, moved: str, is_fresh: bool) -> None:
     """It is the same folder in another project."""
     (world / "plain").mkdir()
     (world / "p/hooks.yaml").write_text(DENY)
@@ -122,6 +162,8 @@ def test_folder_that_was_replaced_by_a_link_to_it(world: Path, moved: str) -> No
     load = _served(world, places[0] / "sub")
     before = load()
     time.sleep(1.1)
+    if is_fresh:
+        (places[0] / "sub" / "new").touch()
     assert load() is load()
     assert len(load().sources) == (moved == "out")
     places[0].rename(places[1])

@@ -131,6 +131,29 @@ def test_the_dashboard_shows_what_is_exported(home: Home, collector: Collector) 
     assert set(known) == {name for query in queries for name in re.findall(r"\bbillhook_\w+", query)}
 
 
+def test_only_the_signals_that_have_an_endpoint_are_sent(home: Home, collector: Collector) -> None:
+    """The SDK would send the others to port 4318 of this machine."""
+    traces = home.env(OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=f"{collector.url}/v1/traces", **FAST)
+    home.start(env={**traces, "OTEL_RESOURCE_ATTRIBUTES": "service.name=agents,team=red"})
+    run_a_session(home)
+    eventually(lambda: "session" in by_name(collector.spans), 30)
+    eventually(lambda: (status := home.status()) is not None and status.telemetry.get("sent"))
+    status = home.status()
+    assert status is not None and status.telemetry["failed"] == 0
+    assert not collector.logs and not collector.metrics
+    assert {attributes(one.resource_spans[0].resource)["service.name"] for one in collector.received} == {"agents"}
+
+
+@pytest.mark.parametrize("name", ["", "mine"])
+def test_the_service_has_a_name(home: Home, collector: Collector, name: str) -> None:
+    """Our own, or the one that is set."""
+    home.start(env=variables(home, collector.url, **({"OTEL_SERVICE_NAME": name} if name else {})))
+    home.ask(home.event())
+    eventually(lambda: collector.metrics, 30)
+    tops = [top for one in collector.received for top in getattr(one, "resource_metrics", ())]
+    assert {attributes(top.resource)["service.name"] for top in tops} == {name or "billhook"}
+
+
 def test_neither_inputs_nor_secrets_are_sent(home: Home, collector: Collector) -> None:
     home.start(env=variables(home, collector.url))
     run_a_session(home)

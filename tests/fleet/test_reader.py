@@ -14,9 +14,9 @@ import pytest
 
 from billhook.cli.fleet.events import copy_of
 from billhook.fleet.connection import publish
+from billhook.fleet.members import AUDIT
 from billhook.fleet.reader import StreamCopy, StreamError, messages
 from billhook.fleet.server import create_folder
-from billhook.fleet.subjects import AUDIT
 from billhook.store.files import log_folder
 from billhook.store.log.eventlog import CURRENT, EventLog
 from cli import terminal

@@ -2,16 +2,20 @@
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from approvals.asking import question
+from billhook.approvals.queue import Questions
+from billhook.serve import control
 from billhook.store.files import log_folder
 from billhook.store.log import RecordFilter
 from billhook.store.log.pages import page
 from billhook.store.log.reader import LogReader
-from daemon.running import Home, home_in
+from daemon.running import Home, eventually, home_in
 from page.visiting import HOOKS, Visitor, await_events, visited, visitor, write_log
 
 MANY = 100_000
@@ -210,3 +214,54 @@ def test_secrets_stay_out(place: tuple[Home, Visitor]) -> None:
     row = await_events(guest, home, 1)[0]
     found = guest.get("event", project=str(home.project), id=row["id"])
     assert token not in json.dumps([row, found])
+
+
+def test_active_project_among_many(place: tuple[Home, Visitor]) -> None:
+    """The projects with the newest events are shown, also if their logs began long ago."""
+    home, guest = place
+    folders = [home.project.parent / f"p{number}" for number in range(32)]
+    for number, folder in enumerate([*folders, folders[0]]):
+        folder.mkdir(exist_ok=True)
+        command = {"command": f"echo {number}"}
+        home.ask({**home.event(tool_input=command, session_id=folder.name), "cwd": str(folder)})
+    eventually(lambda: guest.get("now")["sessions"][0]["last"]["text"] == "echo 32")
+    assert guest.get("now")["projects"][0] == str(folders[0])
+    news = guest.news()
+    next(news)
+    home.ask({**home.event(tool_input={"command": "echo live"}), "cwd": str(folders[1])})
+    rows = next(found["rows"] for found in news if found.get("rows"))
+    assert [row["project"] for row in rows] == [str(folders[1])]
+    news.close()  # type: ignore[attr-defined]
+
+
+def test_finished_questions_are_not_sent(place: tuple[Home, Visitor]) -> None:
+    """Pages get the questions that can be answered, and the last three answers, not those of the whole day."""
+    home, guest = place
+    questions = Questions(home.root)
+    ids = [questions.ask(question(f"k{number}")).id for number in range(7)]
+    for id_ in ids[5::-1]:
+        questions.answer(id_, True, "Ann", "page")
+    questions.ask(question("old", seconds=-2000))
+    assert [one["id"] for one in guest.get("now")["questions"]] == [ids[6], *ids[2::-1]]
+
+
+def test_equal_requests_share_the_work(long: tuple[Home, Visitor]) -> None:
+    """All pages that missed some news ask at once: the log is read for few of them."""
+    home, guest = long
+    query = {"project": str(home.project), "text": "no-such-text"}
+
+    def ask(number: int) -> bytes:
+        return guest.http.get("/ui/api/events", params=query).content
+
+    before = cpu(home)
+    ask(0)
+    one = cpu(home) - before
+    with ThreadPoolExecutor(20) as pages:
+        assert len(set(pages.map(ask, range(20)))) == 1
+    assert cpu(home) - before - one < 10 * one
+
+
+def cpu(home: Home) -> int:
+    """The processor time of the daemon so far."""
+    fields = Path(f"/proc/{control.holder(home.folder)}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])

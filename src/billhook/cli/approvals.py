@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import click
 
 from billhook.agents.around import agent_around
-from billhook.approvals.queue import WINDOW, AnsweredError, Questions, QueuedQuestion
-from billhook.approvals.watching import watcher
+from billhook.approvals.queue import OPEN, WINDOW, AnsweredError, Questions, QueuedQuestion, watcher
 from billhook.cli.options import at_terminal, flag, option, refuse_programs
 from billhook.cli.screen import note, report, say, say_json, shown_path
 from billhook.core.text import counted, visible
@@ -46,7 +45,7 @@ def verb(ctx: click.Context, watch: bool, every: bool, as_json: bool) -> int:
     questions = Questions(state_root())
     if watch:
         return _watch(questions, as_json)
-    found = [one for one in questions.all() if every or one.state in ("waiting", "late")]
+    found = [one for one in questions.all() if every or one.state in OPEN]
     lines = ["\n".join(lines_of(one)) for one in found] or ["no question waits for an answer"]
     report(as_json, lines, *(one.shown for one in found))
     return 0

@@ -30,7 +30,7 @@ from billhook.config.lint.hooks import Host, HostLimit, limits
 from billhook.config.lint.matchers import lint_permissions
 from billhook.config.loader import load_config
 from billhook.core.errors import BillhookError, UsageError
-from billhook.core.text import Finding, counted, nearest, one_line, suggest, visible
+from billhook.core.text import Finding, counted, nearest, one_line, suggestion, visible
 
 
 # `billhook check --host NAME`:
@@ -325,7 +325,7 @@ def _codes(given: Iterable[str], option: str) -> tuple[str, ...]:
     found = tuple(word.upper() for word in words(given))
     for word in found:
         if not any(code.startswith(word) for code in sections()):
-            near = suggest(word, sections())
+            near = suggestion(word, sections())
             remedy = near if near.startswith("did") else "`billhook check --explain` lists all codes"
             raise UsageError(f"{option}: no code begins with `{word}`", hint=remedy)
     return found
@@ -385,6 +385,6 @@ def schema_verb(kind: str) -> int:
     from billhook.config.schema import schema
 
     if kind not in _KINDS:
-        raise UsageError(f"no schema `{kind}`", hint=suggest(kind, _KINDS))
+        raise UsageError(f"no schema `{kind}`", hint=suggestion(kind, _KINDS))
     say(json.dumps(schema("settings" if kind == "settings" else "hooks"), indent=2))
     return 0

@@ -13,7 +13,7 @@ from billhook import __version__
 from billhook.cli.screen import beside, error_text, note, report, say, say_json
 from billhook.cli.times import ago, shown_time
 from billhook.core.errors import UsageError
-from billhook.core.text import suggest
+from billhook.core.text import suggestion
 from billhook.serve import control
 from billhook.serve.protocol import DaemonStatus
 from billhook.store.files import state_root
@@ -40,7 +40,7 @@ class _Commands(click.Group):
         if not args:
             raise UsageError("no command was given", hint=f"use one of {', '.join(self.commands)}")
         if args[0] not in self.commands and not args[0].startswith("-"):
-            raise UsageError(f"no command `{args[0]}`", hint=suggest(args[0], self.commands))
+            raise UsageError(f"no command `{args[0]}`", hint=suggestion(args[0], self.commands))
         return super().parse_args(ctx, args)
 
 

@@ -24,7 +24,7 @@ from billhook.config.loader import load_config
 from billhook.config.override import LONGEST_PAUSE, WINDOW, DeniedCall, Overrides, Pause, pause_of, set_pause
 from billhook.core.errors import UsageError
 from billhook.core.lazy import later
-from billhook.core.text import counted, one_line, suggest, visible
+from billhook.core.text import counted, one_line, suggestion, visible
 from billhook.store.state import FileState
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def pause_verb(length: str, hooks: tuple[str, ...], as_json: bool) -> int:
     known = [row.name for row in rows(config)]
     for name in hooks:
         if name not in known:
-            raise UsageError(f"no hook is called `{name}`", hint=suggest(name, known))
+            raise UsageError(f"no hook is called `{name}`", hint=suggestion(name, known))
     pause = Pause(time.time() + seconds, hooks)
     set_pause(config.project, pause)
     log_trust("paused", (), config, what=str(pause))
@@ -243,7 +243,7 @@ def _named(config: Config, name: str) -> HookRow:
     row = next((one for one in found if name in (one.name, one.name.removeprefix("guard/"))), None)
     if row is None:
         names = [one.name for one in found]
-        raise UsageError(f"no hook `{name}` is in shadow mode", hint=suggest(name, names) if names else _SHADOW_HINT)
+        raise UsageError(f"no hook `{name}` is in shadow mode", hint=suggestion(name, names) if names else _SHADOW_HINT)
     if row.declared is not None and row.state != "runs":
         raise UsageError(f"`{name}` does not run: {row.why}", hint="`billhook trust` shows and approves it")
     return row

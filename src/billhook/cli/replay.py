@@ -15,7 +15,7 @@ from billhook.cli import screen, times
 from billhook.cli.events import about, query
 from billhook.cli.options import choice, complete_among, flag, option, words
 from billhook.core.errors import UsageError
-from billhook.core.text import counted, suggest
+from billhook.core.text import counted, suggestion
 from billhook.store.files import StoreError
 from billhook.store.log import Record, RecordFilter
 from billhook.store.log.reader import LogReader
@@ -122,7 +122,7 @@ def _agents(text: str) -> list[Agent]:
     names = READABLE if text == _ALL else words([text])
     for name in names:
         if name not in READABLE:
-            raise UsageError(f"no transcripts of `{name}` can be read", hint=suggest(name, READABLE))
+            raise UsageError(f"no transcripts of `{name}` can be read", hint=suggestion(name, READABLE))
     return [AGENTS[name] for name in names]
 
 

@@ -25,7 +25,7 @@ from billhook.core import strictjson
 from billhook.core.dialect_traits import meanings
 from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS
-from billhook.core.text import counted, escape, suggest, visible
+from billhook.core.text import counted, escape, suggestion, visible
 from billhook.store.approvals import Approval, Approvals
 
 Pending = Entry | PendingRules  # what waits for approval: a hook, or the allow rules of a file
@@ -104,7 +104,7 @@ def _wanted(config: Config, words: Sequence[str]) -> list[Pending]:
             continue
         if not entries:
             names = [entry.shown for entry in config.entries if entry.hash]
-            hint = suggest(word, names) if names else "no hook of this project needs approval"
+            hint = suggestion(word, names) if names else "no hook of this project needs approval"
             raise UsageError(f"no hook of this project is called `{word}`", hint=hint)
         pending = [entry for entry in entries if entry.pending]
         if not pending:
@@ -332,7 +332,7 @@ def _called(word: str, known: list[Approval], config: Config) -> list[Approval]:
     found = found or [one for one in known if _is_hash_of(word, one.hash)]
     if not found:
         names = dict.fromkeys(_name_of(one, config) for one in known)
-        hint = suggest(word, names) if names else "there are no approvals here"
+        hint = suggestion(word, names) if names else "there are no approvals here"
         raise UsageError(f"there is no approval for `{word}` here", hint=hint)
     return found
 

@@ -16,7 +16,6 @@ from billhook.store.files import state_root, write_atomically
     "ui",
     epilog="""\b
 Examples:
-  billhook ui
   billhook ui --no-open        print the link only, for example over ssh
   billhook ui --fleet acme     all hosts of a fleet
 
@@ -34,7 +33,7 @@ def verb(no_open: bool, fleet: str, member: str, as_json: bool) -> int:
     """
     refuse_agents("`billhook ui`", "only a person can answer questions")
     if fleet:
-        from billhook.cli.fleet.page import serve
+        from billhook.cli.fleet.events import serve
 
         return serve(Path(fleet), member, lambda root, url: _show(root, url, no_open, as_json))
     root = state_root()

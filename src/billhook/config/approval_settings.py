@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from billhook.approvals.settings import KINDS, ApprovalSettings, Channel
+from billhook.approvals import KINDS, ApprovalSettings, Channel
 from billhook.config.builtin_hooks import OptionError
 from billhook.config.nodes import FieldNodes, Node
 from billhook.config.read_hook import seconds_in

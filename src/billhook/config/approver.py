@@ -16,9 +16,8 @@ from msgspec.structs import replace
 from billhook import agents
 from billhook.agents import AGENTS, EVERY_AGENT, dialect_of
 from billhook.agents.base import WAITING, can
-from billhook.approvals.queue import Questions, QueuedQuestion, new_id
-from billhook.approvals.settings import ApprovalSettings
-from billhook.approvals.watching import is_watched
+from billhook.approvals import ApprovalSettings
+from billhook.approvals.queue import Questions, QueuedQuestion, is_watched, new_id
 from billhook.config.override import denied_call
 from billhook.core import client_env, strictjson, tools
 from billhook.core.answers import Answer, Decision, Outcome, Verdict
@@ -78,7 +77,7 @@ class Approver(msgspec.Struct, frozen=True):
     ) -> tuple[QueuedQuestion, Sequence[str]]:
         """The question after the wait, and the problems with its messages."""
         from billhook.approvals.channels import send
-        from billhook.approvals.waiting import wait
+        from billhook.approvals.queue import wait
 
         questions = Questions(self.root)
         await asyncio.sleep(0)  # a caller without a loop starts one now
@@ -106,8 +105,12 @@ class Approver(msgspec.Struct, frozen=True):
             return True
         row = getattr(agents.dialect(dialect_of(name)), "row", None)
         asks = (row(event) if row is not None else can(name, event.hook_event_name)).ask
-        unattended = agents.agent(name).unattended(event.payload, client_env.environ())
-        return asks and event.permission_mode not in _UNATTENDED and not unattended
+        if not asks or event.permission_mode in _UNATTENDED:
+            return False
+        from billhook.agents.around import is_headless
+
+        agent = agents.agent(name)
+        return not (agent.unattended(event.payload, client_env.environ()) or is_headless(agent, client_env.process()))
 
     def _question(self, verdict: Verdict, asking: tuple[str, ...], seconds: float) -> QueuedQuestion:
         from billhook.store.redaction import redactor

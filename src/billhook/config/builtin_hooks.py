@@ -5,7 +5,6 @@ A project's file can only tighten: it may record more, never less.
 
 import functools
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -191,8 +190,7 @@ def installation() -> Installation:
     beside = os.path.dirname(sys.executable)
     programs = [path for name in PROGRAMS if os.path.lexists(path := os.path.join(beside, name))]
     sites = [path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")]
-    ours = re.compile(r"billhook(?:-.*(?:-info|\.egg))?", re.DOTALL)
-    packages = [path for site in sites for path in _within(site) if ours.fullmatch(os.path.basename(path))]
+    packages = [os.path.join(site, name) for site in sites for name in _names_in(site) if _is_ours(name)]
     if os.path.basename(sys.prefix) == "billhook":  # uv tool and pipx make an environment for each program
         packages.append(sys.prefix)
     return Installation(
@@ -233,10 +231,14 @@ def source_package(project: str) -> tuple[str, ...]:
     return () if package.startswith(inside) or package in installation().packages else (package,)
 
 
-def _within(folder: str) -> list[str]:
+def _names_in(folder: str) -> list[str]:
     with suppress(OSError):
-        return [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+        return sorted(os.listdir(folder))
     return []
+
+
+def _is_ours(name: str) -> bool:
+    return name == "billhook" or (name.startswith("billhook-") and name.endswith(("-info", ".egg")))
 
 
 def _with_links(paths: Iterable[str]) -> tuple[str, ...]:

@@ -4,13 +4,15 @@ Every event checks the inputs, so the check must be cheap: for the many places w
 only the times of their folders are compared.
 """
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, cast
 
+import msgspec
 from msgspec.structs import replace
 
 from billhook.agents import AGENTS
@@ -29,7 +31,7 @@ from billhook.store.files import state_root
 from billhook.store.state import FileState
 
 if TYPE_CHECKING:
-    from billhook.approvals.settings import ApprovalSettings
+    from billhook.approvals import ApprovalSettings
     from billhook.config import build, shapes, trust
     from billhook.config.config import State
     from billhook.config.override import Pause
@@ -67,7 +69,9 @@ class CachedConfig:
         self._passed = found.passed
         self._absent = tuple(path for path, identity in found.probed if not identity)
         self._folders: dict[str, sources.Identity] = {}
-        """The folders in which a missing file would appear, with their times when none had."""
+        """The folders in which a missing file would appear, with their times when none had. Those that changed just now
+        are left out until `_until`: in these, each event looks for what would appear, `_awaited`."""
+        self._until, self._awaited = 0.0, tuple[str, ...]()
         self._changeable, self._beyond = self._present, self._passed
         """Inputs that the times of these folders don't cover: everything except the folders and folders in them."""
         marks = {(mark.path, mark.kind): mark for entry in config.entries for mark in entry.consent.looked_at}
@@ -82,7 +86,8 @@ class CachedConfig:
         """Whether loading again would return the same configuration. Only `stat` is called."""
         if self._expires and time.time() > self._expires:
             return False
-        came = not self._folders or any(_look(one, _TIMES, links=True) != times for one, times in self._folders.items())
+        came = time.time_ns() > self._until or any(map(os.path.lexists, self._awaited))
+        came = came or any(_look(one, _TIMES, links=True) != times for one, times in self._folders.items())
         for path, identity in self._present if came else self._changeable:
             # the first, quick check is enough for a file that exists and is not a link
             if (_look(path, sources.IDENTITY) or (0,)) != identity and sources.identity(path) != identity:
@@ -103,8 +108,9 @@ class CachedConfig:
         if not all(trust.unchanged(mark) for entry in self.config.pending for mark in entry.consent.looked_at):
             return False
         # A folder that was moved and replaced by a link is the same folder in another place.
-        leads_there = not came or all(os.path.realpath(path) == real for path, real in self._places.items())
-        return leads_there and (not came or self._none_has_come())
+        if (came or self._awaited) and any(os.path.realpath(path) != real for path, real in self._places.items()):
+            return False
+        return not came or self._none_has_come()
 
     def _same_approvals(self) -> bool:
         ways = {folder for file in self._stamps for folder in self._approvals.way_to(file)}
@@ -116,13 +122,15 @@ class CachedConfig:
         return True
 
     def _none_has_come(self) -> bool:
-        nearest = map(_nearest, {os.path.dirname(one) for one in self._absent})
-        folders = {folder: _look(folder, _TIMES, links=True) for folder in nearest}
+        missing = set(map(_first_missing, self._absent))
+        folders = {folder: _look(folder, _TIMES, links=True) for folder in map(os.path.dirname, missing)}
         if any(sources.identity(path) for path in self._absent):
             return False
         now = time.time_ns()
-        usable = "" not in folders and all(times and now - max(times[2:]) > _SETTLED for times in folders.values())
-        self._folders = folders if usable else {}
+        self._folders = {one: times for one, times in folders.items() if times and now - max(times[2:]) > _SETTLED}
+        fresh = folders.keys() - self._folders.keys()
+        self._awaited = tuple(one for one in missing if os.path.dirname(one) in fresh or os.path.islink(one))
+        self._until = now + _SETTLED if self._awaited else math.inf
         near = [path for path, _ in self._present if {path, os.path.dirname(path)} & self._folders.keys()]
         told = {path for path in near if os.path.isdir(path) and not os.path.islink(path)}
         self._changeable = tuple(place for place in self._present if place[0] not in told)
@@ -143,14 +151,14 @@ def _look(path: str, fields: "attrgetter[sources.Identity]", *, links: bool = Fa
         return ()
 
 
-def _nearest(folder: str) -> str:
-    """The folder, or the nearest existing one above it: the first missing part would appear there. Empty for a dangling
-    link: its target may appear elsewhere."""
-    while not os.path.exists(folder):
-        if os.path.lexists(folder) or folder == os.path.dirname(folder):
-            return ""
-        folder = os.path.dirname(folder)
-    return folder
+def _first_missing(path: str) -> str:
+    """The first missing part of a missing file's path; or a dangling link in it, whose target may appear elsewhere."""
+    above = os.path.dirname(path)
+    while not os.path.exists(above) and above != path:
+        path, above = above, os.path.dirname(above)
+        if os.path.lexists(path):
+            break
+    return path
 
 
 # Load the layers:
@@ -185,14 +193,14 @@ def load_config(
     return _cached(request, env) or _loaded(request, env)
 
 
-class CallerFormat(NamedTuple):
+class CallerFormat(msgspec.Struct, frozen=True):
     """A caller that uses an agent's format. Its environment variables show whether it is that agent."""
 
     name: str
     over_http: bool = False
 
 
-class _LoadRequest(NamedTuple):
+class _LoadRequest(msgspec.Struct, frozen=True):
     """Everything that determines what is loaded, except for the files: the key of a cached configuration."""
 
     folder: str
@@ -212,7 +220,7 @@ class _LoadRequest(NamedTuple):
         except OSError:
             here = ""
         variables = [*map(client_env.environ().get, _PLACES), *(map(env.get, _AGENT) if self.host else ())]
-        return self._replace(here=here, variables=tuple(variables))
+        return replace(self, here=here, variables=tuple(variables))
 
 
 _PLACES: Final = ("HOME", "XDG_CONFIG_HOME", "BILLHOOK_HOME")
@@ -549,7 +557,7 @@ def load_for_cwd(
     folder = existing_folder(cwd)
     if folder == cwd:
         return _loaded(request, env)
-    request = request._replace(folder=folder)
+    request = replace(request, folder=folder)
     return _cached(request, env) or _loaded(request, env)
 
 

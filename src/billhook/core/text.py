@@ -3,14 +3,19 @@ what is missing."""
 
 import re
 import sys
-import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from billhook.core.lazy import later
 from billhook.core.tools import folded as folded  # noqa: PLC0414 - exported: how names are compared
+
+if TYPE_CHECKING:
+    import unicodedata
+else:
+    unicodedata = later("unicodedata")
 
 
 def visible(text: str) -> str:
@@ -43,15 +48,6 @@ def one_line(text: str, columns: int) -> str:
 def counted(number: int, thing: str) -> str:
     """`1 hook`, `2 hooks`."""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
-
-
-def suggest(word: str, known: Iterable[str]) -> str:
-    """A hint with the nearest known word, or else with all of them."""
-    import difflib
-
-    by_fold = {one.lower().replace("-", ""): one for one in known}
-    near = difflib.get_close_matches(word.lower().replace("-", "").replace("_", ""), by_fold, 1, 0.6)
-    return f"did you mean `{by_fold[near[0]]}`?" if near else f"one of {', '.join(by_fold.values())}"
 
 
 # Lines for people who read a hook's stderr.

@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from billhook.approvals.queue import AnsweredError, Questions, QueuedQuestion
+from billhook.approvals.queue import OPEN, AnsweredError, Questions, QueuedQuestion
 from billhook.config.fleet_policy import folder
 from billhook.core.errors import BillhookError, UsageError
-from billhook.fleet import keys
-from billhook.fleet.enrolment import FleetCredentials
-from billhook.fleet.policy import SIGNED
-from billhook.fleet.signing import LARGEST
-from billhook.fleet.signing import verified as verified_policy
-from billhook.fleet.subjects import FleetSubjects
+from billhook.fleet import members
+from billhook.fleet.members import FleetCredentials, FleetSubjects
+from billhook.fleet.policy import LARGEST, SIGNED
+from billhook.fleet.policy import verified as verified_policy
 from billhook.store.files import read_bytes
 
 if TYPE_CHECKING:
@@ -70,14 +68,14 @@ def signed(person: FleetCredentials, asked: FleetQuestion, allow: bool, why: str
     """An answer, ready to be sent."""
     said = AnswerStatement(person.org, asked.host, asked.question.id, allow, person.name, time.time(), why)
     data = msgspec.json.encode(said)
-    return msgspec.json.encode(SignedAnswer(data, keys.sign(person.seed, _CONTEXT + data)))
+    return msgspec.json.encode(SignedAnswer(data, members.sign(person.seed, _CONTEXT + data)))
 
 
 def verified(data: bytes, approvers: Iterable[str], org: str, host: str, id_: str) -> AnswerStatement:
     """The answer to a question of a host, if one of the keys signed it. Raises UsageError."""
     try:
         found = msgspec.json.decode(data, type=SignedAnswer)
-        if not any(keys.verifies(key, _CONTEXT + found.statement, found.signature) for key in approvers):
+        if not any(members.verifies(key, _CONTEXT + found.statement, found.signature) for key in approvers):
             raise UsageError("an answer was refused: no approver signed it")
         said = msgspec.json.decode(found.statement, type=AnswerStatement)
     except msgspec.DecodeError as error:
@@ -112,7 +110,7 @@ class QuestionDesk:
     async def _announce(self) -> None:
         """Announce what waits, and once more what is over."""
         known = {one.id: one for one in self._queue.all()}
-        waiting = {id_: one for id_, one in known.items() if one.state in ("waiting", "late")}
+        waiting = {id_: one for id_, one in known.items() if one.state in OPEN}
         over = [known.get(id_, replace(one, until=0.0)) for id_, one in self._announced.items() if id_ not in waiting]
         for one in [*waiting.values(), *over]:
             data = msgspec.json.encode(FleetQuestion(self._host, replace(one, key="")))
@@ -153,7 +151,7 @@ class ApproverDesk:
     async def collect(self) -> Mapping[str, FleetQuestion]:
         """What waits now: every host announces it within some seconds."""
         await asyncio.sleep(_EVERY + 2 * _POLL)
-        return {id_: one for id_, one in self.questions.items() if one.question.state in ("waiting", "late")}
+        return {id_: one for id_, one in self.questions.items() if one.question.state in OPEN}
 
     async def answer(self, asked: FleetQuestion, allow: bool, why: str = "", seconds: float = 10.0) -> QueuedQuestion:
         """Answer, and wait for the host. Raises AnsweredError if another answer was first, UsageError if the host does
@@ -182,7 +180,7 @@ class ApproverDesk:
             for id_, asked in list(self.questions.items()):
                 mirrored = queue.find(id_)
                 one = asked.question
-                if mirrored is None and one.state in ("waiting", "late") and len(queue.pending()) < _MOST:
+                if mirrored is None and one.state in OPEN and len(queue.pending()) < _MOST:
                     queue.ask(replace(one, project=f"{asked.host}:{one.project}", key=f"{asked.host}/{id_}"))
                 elif mirrored is not None and one.answer and not mirrored.answer:
                     with suppress(UsageError):

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from billhook.agents.around import agent_at_port
-from billhook.approvals import links
+from billhook.approvals import channels
 from billhook.approvals.queue import AnsweredError, Questions
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.functions import in_thread
@@ -28,18 +28,18 @@ def route(root: Path) -> Route:
         answer = fields.pop("answer", "")
         try:
             if request.method == "POST":
-                owner = links.check(root, id_, answer, fields)
+                owner = channels.check(root, id_, answer, fields)
                 await refuse_agents(request)
                 await in_thread(lambda: Questions(root).answer(id_, answer == "allow", owner.by, owner.via))
                 return _sheet(200, "Allowed" if answer == "allow" else "Denied", "You can close this page.")
-            links.check(root, id_, "allow", fields)
+            channels.check(root, id_, "allow", fields)
             return _question(root, id_, fields)
         except AnsweredError as error:
             return _sheet(409, "Already answered", error.message)
         except BillhookError as error:
             return _sheet(403, "This link does not work", error.message)
 
-    return Route(f"{links.PATH}{{id}}", answered, methods=["GET", "POST"])
+    return Route(f"{channels.PATH}{{id}}", answered, methods=["GET", "POST"])
 
 
 async def refuse_agents(request: Request) -> None:
@@ -60,20 +60,18 @@ def _question(root: Path, id_: str, fields: Mapping[str, str]) -> Response:
     buttons = "".join(
         f'<button class="{word}" formaction="?{html.escape(urlencode({**fields, "answer": word}))}">'
         f"{word.title()}</button>"
-        for word in links.ANSWERS
+        for word in channels.ANSWERS
     )
     late = "The call was denied meanwhile; if you allow it, the agent can repeat it." if one.state == "late" else ""
-    about = [f"{one.agent} in {one.project}", one.reason, late]
-    lines = "".join(f"<p>{html.escape(line)}</p>" for line in about if line)
-    return _sheet(200, "Allow this call?", "", f'<pre tabindex="0">{html.escape(one.text)}</pre>{lines}', buttons)
+    about = "\n".join(filter(None, [f"{one.agent} in {one.project}", one.reason, late]))
+    return _sheet(200, "Allow this call?", about, f'<pre tabindex="0">{html.escape(one.text)}</pre>', buttons)
 
 
 def _sheet(status: int, title: str, text: str, content: str = "", buttons: str = "") -> Response:
     """`content` and `buttons` are HTML."""
-    form = f'<form method="post">{buttons}</form>' if buttons else ""
     body = (
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f'<title>{title} - billhook</title><link rel="stylesheet" href="/ui/app.css"><body class="sheet"><main>'
-        f"<h1>{title}</h1>{content}<p>{html.escape(text)}</p>{form}</main></body></html>"
+        f'<title>{title} - billhook</title><link rel="stylesheet" href="app.css"><body class="sheet"><main>'
+        f'<h1>{title}</h1>{content}<p>{html.escape(text)}</p><form method="post">{buttons}</form></main></body></html>'
     )
     return Response(body, status, headers={**STRICT, "content-type": "text/html; charset=utf-8"})

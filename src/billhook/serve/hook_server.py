@@ -538,7 +538,8 @@ class HookServer:
         if verdict.speaks or verdict.reason:
             from billhook.config.recorder import encoded
 
-            answer, written = encoded(verdict, self.dialect)
+            folded = encoded(verdict, self.dialect)
+            answer, written = folded.answer, folded.written
         warnings, notes = _discreet(verdict.warnings), _notes(verdict.about, config, self.host)
         return self._heard(verdict.about, answer, warnings, notes, written)
 

@@ -33,7 +33,7 @@ from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.trace import Span, Status, StatusCode
 
 from billhook import __version__
-from billhook.serve.telemetry import VerdictSummary
+from billhook.serve.sidecar import VerdictSummary
 
 _NAME: Final = "billhook"
 _MOST_SESSIONS: Final = 256
@@ -271,7 +271,9 @@ class Exporter:
     """The three signals. Lives as long as the process."""
 
     def __init__(self) -> None:
-        resource = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME") or _NAME})
+        resource = Resource.create()
+        if str(resource.attributes["service.name"]).startswith("unknown_service"):  # the SDK's default
+            resource = resource.merge(Resource({"service.name": _NAME}))
         ids = SessionIds()
         self.spans, self.metrics, self.logs = (_exporter(one) for one in ("trace", "metric", "_log"))
         self._tracing = TracerProvider(resource=resource, id_generator=ids)
@@ -288,7 +290,7 @@ class Exporter:
         self._tracing.add_span_processor(self.ended)
         self._problem = LastProblem(logging.WARNING)
         logging.getLogger("opentelemetry").addHandler(self._problem)
-        self._room = int(os.environ.get("OTEL_BSP_MAX_QUEUE_SIZE") or 2048) // 2
+        self._room = {kind: int(os.environ.get(f"OTEL_{kind}_MAX_QUEUE_SIZE") or 2048) // 2 for kind in ("BSP", "BLRP")}
 
     def add(self, one: VerdictSummary) -> None:
         self.traces.add(one)
@@ -300,7 +302,7 @@ class Exporter:
         """Whether the queues of the SDK, which drop spans when they are full, are at most half full."""
         spans = 0 if self.spans is None else self.ended.count - self.spans.done
         logs = 0 if self.logs is None else self.records.made - self.logs.done
-        return max(spans, logs) < self._room
+        return spans <= self._room["BSP"] and logs <= self._room["BLRP"]
 
     @property
     def counts(self) -> dict[str, Any]:
@@ -327,9 +329,12 @@ class EndedSpans(SpanProcessor):
 
 
 def _exporter(signal: str) -> CountingExporter | None:
-    """The OTLP exporter for a signal, in the protocol of `OTEL_EXPORTER_OTLP_PROTOCOL`; None if it is switched off."""
+    """The OTLP exporter for a signal, in the protocol of `OTEL_EXPORTER_OTLP_PROTOCOL`; None if it is off, or if no
+    endpoint is named for it."""
     plural = {"trace": "TRACES", "metric": "METRICS", "_log": "LOGS"}[signal]
-    if os.environ.get(f"OTEL_{plural}_EXPORTER", "otlp").lower() == "none":
+    endpoints = (f"OTEL_EXPORTER_OTLP_{plural}_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+    default = "otlp" if any(map(os.environ.get, endpoints)) else "none"
+    if (os.environ.get(f"OTEL_{plural}_EXPORTER") or default).lower() == "none":
         return None
     spelt = os.environ.get(f"OTEL_EXPORTER_OTLP_{plural}_PROTOCOL") or os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL")
     protocol = "grpc" if spelt == "grpc" else "http"

@@ -22,7 +22,7 @@ from billhook.cli.screen import is_terminal, note, with_shown_paths
 from billhook.config.notices import notes
 from billhook.config.permissions import MODES, Rules
 from billhook.core.errors import UsageError
-from billhook.core.text import counted, suggest
+from billhook.core.text import counted, suggestion
 from billhook.runners import process_tree
 from billhook.session.calls import Question
 from billhook.store.files import StoreError
@@ -335,7 +335,7 @@ class Chat:
             case "/help":
                 return self._say(*(f"{name:<9} {what}" for name, what in COMMANDS.items()))
             case other:
-                return self._say(f"no command `{other}`: {suggest(other, COMMANDS)}")
+                return self._say(f"no command `{other}`: {suggestion(other, COMMANDS)}")
 
     async def _say(self, *lines: str) -> None:
         for line in lines:

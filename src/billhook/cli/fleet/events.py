@@ -1,8 +1,8 @@
-"""`billhook fleet events` and `billhook fleet verify`: the audit stream, read with the credentials of a reader."""
+"""`billhook fleet events` and `verify`, and `billhook ui --fleet`: the audit stream."""
 
 import asyncio
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -13,22 +13,27 @@ import msgspec
 
 from billhook.cli import screen, times
 from billhook.cli.events import IN_THE_TABLE, Printer, Table, format_options, query
-from billhook.cli.fleet.folder import as_member, fleet_option, reader_option
+from billhook.cli.fleet import as_member, connected, fleet_option, reader_option
 from billhook.cli.options import flag, option, usage, words
+from billhook.cli.screen import note
 from billhook.core import strictjson
-from billhook.core.errors import UsageError
-from billhook.core.text import counted, suggest
-from billhook.fleet import enrolment, server
+from billhook.core.errors import BillhookError, UsageError
+from billhook.core.text import counted, suggestion
+from billhook.fleet import members, server
 from billhook.fleet.connection import member_connection
+from billhook.fleet.members import AUDIT
+from billhook.fleet.questions import ApproverDesk, FleetQueue
 from billhook.fleet.reader import AuditMessage, ChainCheck, ChainWalk, StreamCopy, messages, own_messages
 from billhook.fleet.server import FleetFolder
-from billhook.fleet.subjects import AUDIT
-from billhook.store.files import sha256, state_root
+from billhook.serve import control
+from billhook.store.files import project_name, sha256, state_root
 from billhook.store.log import Record
-from billhook.store.log.reader import LogEntry, decoded
+from billhook.store.log.pages import MachineLogs, last_changed_first
+from billhook.store.log.reader import LogEntry, LogReader, decoded
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
+
 
 _EVERY = 0.5  # seconds between two looks at the stream
 _MANY = 2000  # messages after which the number is shown
@@ -76,7 +81,7 @@ def events_verb(
     logs = query.of_all(filters, readers, names.here)
     if only and not readers:
         known = sorted({host for host, _ in copy.logs()})
-        raise UsageError(f"the stream has no records of `{only[0]}`", hint=suggest(only[0], known))
+        raise UsageError(f"the stream has no records of `{only[0]}`", hint=suggestion(only[0], known))
     if not in_json and not part.given:
         part = msgspec.structs.replace(part, limit=IN_THE_TABLE)
     printer = FleetPrinter(names, in_json=in_json, minimal=minimal, hook=query.plain_hook(filters.hook))
@@ -197,9 +202,9 @@ def verify_verb(ctx: click.Context, host: str, since: str | None, as_json: bool,
     chain in the stream is checked alone: each record contains the hash of the one before. The first difference is
     printed.
     """
-    own = enrolment.enrolment(state_root())
+    own = members.enrolment(state_root())
     if own is not None and own.name == host and ctx.get_parameter_source("path") is click.core.ParameterSource.DEFAULT:
-        checks = asyncio.run(_own_chain(own, since or ""))
+        checks = connected(member_connection(own), lambda client: _own_chain(client, own, since or ""))
     else:
         fleet = server.read_folder(Path(path))
         checks = as_member(Path(path), fleet, lambda client: _chain(client, fleet, host, since or ""), member)
@@ -208,15 +213,11 @@ def verify_verb(ctx: click.Context, host: str, since: str | None, as_json: bool,
     return int(any(check.findings for check in checks))
 
 
-async def _own_chain(own: "enrolment.Enrolment", since: str) -> list[ChainCheck]:
-    client = await member_connection(own)
+async def _own_chain(client: "Client", own: members.Enrolment, since: str) -> list[ChainCheck]:
     walk = ChainWalk(state_root())
-    try:
-        async for message in own_messages(client, AUDIT, f"{own.subjects.audit(own.name)}.>", own.name, since):
-            walk.add(message)
-        return walk.finish()
-    finally:
-        await client.close()
+    async for message in own_messages(client, AUDIT, f"{own.subjects.audit(own.name)}.>", own.name, since):
+        walk.add(message)
+    return walk.finish()
 
 
 async def _chain(client: "Client", fleet: FleetFolder, host: str, since: str) -> list[ChainCheck]:
@@ -236,3 +237,71 @@ def _screen(host: str, checks: Sequence[ChainCheck]) -> Iterator[str]:
         late = f"; {counted(check.waiting, 'record')} not shipped yet" if check.waiting else ""
         yield f"{host} {check.log}: {size}: {same}{how}{late}"
         yield from (f"  {what}" for what in islice(check.findings, 10))
+
+
+# `billhook ui --fleet`: the page over all hosts, from a copy of the stream that is kept up to date.
+
+
+class FleetLogs(MachineLogs):
+    """The logs of all hosts. The name of a project begins with its host: `web-1:/srv/shop`."""
+
+    def __init__(self, copy: StreamCopy) -> None:
+        super().__init__(copy.folder)
+        self._copy = copy
+
+    def all(self) -> list[LogReader]:
+        return last_changed_first(log for _, log in self._copy.logs())
+
+    def find(self, name: str) -> tuple[LogReader, str]:
+        host, _, project = name.partition(":")
+        for _, log in self._copy.logs([host]):
+            if log.folder.name == project_name(project):
+                return log, project
+        raise UsageError("this project has no event log in the stream")
+
+    def named(self, log: LogReader, project: str) -> str:
+        return f"{log.root.name}:{project}"
+
+    def folder(self, name: str) -> str:
+        host = name.partition(":")[0]
+        why = f"only the event logs of {host} are here: its hooks' files and its health can't be shown"
+        hint = f"run `billhook list`, `billhook check` and `billhook doctor` on {host}, or open its own page"
+        raise UsageError(why, hint=hint)
+
+
+def serve(path: Path, member: str, show: Callable[[Path, str], None]) -> int:
+    """Serve the page until Ctrl-C. `show` gets its root and its link."""
+    fleet = server.read_folder(path)
+    copy = copy_of(fleet)
+
+    async def work(client: "Client") -> None:
+        from billhook.serve.http import serve_page
+        from billhook.serve.ui import Page
+
+        await update(client, fleet, copy)
+        desk = ApproverDesk(client, server.staff(path, member))
+        page = Page(FleetLogs(copy), FleetQueue(copy.folder, desk))
+        http = await serve_page(page, control.made(copy.folder))
+        show(copy.folder, f"{http.url}/ui/#code={page.login.code()}")
+        note("serving the page (stop it with Ctrl-C)")
+        try:
+            async with desk.listening(), asyncio.TaskGroup() as tasks:
+                tasks.create_task(_keep_up(lambda: update(client, fleet, copy)))
+                if desk.person.role in ("admin", "approver"):
+                    tasks.create_task(desk.mirror(copy.folder))
+        finally:
+            await http.close(1.0)
+
+    with suppress(KeyboardInterrupt):
+        as_member(path, fleet, work, member)
+    return 0
+
+
+async def _keep_up(work: Callable[[], Awaitable[object]]) -> None:
+    """Copy what is new, without end. A server that does not answer is asked again."""
+    while True:
+        try:
+            await work()
+        except BillhookError as error:
+            note(error.message)
+        await asyncio.sleep(_EVERY)

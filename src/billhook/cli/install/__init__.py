@@ -27,7 +27,7 @@ from billhook.config.notices import acknowledge, missing
 from billhook.config.trust import approve_entry, record_trust
 from billhook.core import client_env, strictjson
 from billhook.core.errors import BillhookError, UsageError
-from billhook.core.text import counted, suggest, visible
+from billhook.core.text import counted, suggestion, visible
 from billhook.core.tools import folded
 from billhook.store.files import state_root
 
@@ -46,14 +46,14 @@ def agent_named(name: str, *also: str) -> Agent:
     for one in EVERY_AGENT.values():
         if plain.replace(" ", "") in (folded(known).replace(" ", "") for known in (one.name, one.title, *one.aliases)):
             return _with_settings(one)
-    raise UsageError(f"no agent `{name}`", hint=suggest(name, (*AGENTS, *also)))
+    raise UsageError(f"no agent `{name}`", hint=suggestion(name, (*AGENTS, *also)))
 
 
 def _with_settings(host: Agent) -> Agent:
     """The agent. Raises UsageError if it reads the settings of others only."""
     if host.name in AGENTS:
         return host
-    other = agent(TABLE[host.name].module)
+    other = agent(TABLE[host.name].also_reads)
     message = f"{host.title} has no settings file: it reads those of {other.title} and of Claude Code"
     raise UsageError(message, hint=f"name `{other.name}` or `claude`: {host.title} then calls billhook, too")
 

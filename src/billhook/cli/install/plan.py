@@ -100,7 +100,10 @@ class Target:
         return text
 
     def settings(self, data: bytes | None) -> str:
-        text = self.host.format.read((data or b"").decode("utf-8", "surrogateescape"))
+        try:
+            text = self.host.format.read((data or b"").decode("utf-8", "surrogateescape"))
+        except BillhookError as error:
+            raise BillhookError(error.message, place=self.path, hint=error.hint) from None
         return decoded(text.encode("utf-8", "surrogateescape"), self.path)
 
     def file(self, settings: str) -> bytes:

@@ -1,15 +1,8 @@
 // Requests to the daemon, and its news.
 
-class Problem extends Error {
-  constructor(error) {
-    super(error.message);
-    this.hint = error.hint;
-  }
-}
-
 async function answered(response) {
   const value = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Problem(value.error || { message: `HTTP ${response.status}` });
+  if (!response.ok) throw Object.assign(new Error(`HTTP ${response.status}`), value.error);
   return value;
 }
 

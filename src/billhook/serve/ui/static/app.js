@@ -28,6 +28,9 @@ function Frame({ waiting }) {
   const count = (name) => name === "now" && html`<span class="count">${waiting || ""}</span>`;
   const link = (name) => html`<a href="#/${name}" data-view=${name} 
     aria-current=${name === app.view ? "page" : null}>${name[0].toUpperCase() + name.slice(1)}${count(name)}</a>`;
+  const choose = (event) => {
+    location.hash = address(app.view === "now" ? "timeline" : app.view, { project: event.target.value });
+  };
   return html`<a class="skip" href="#main">Skip to content</a>
     <header>
       <span class="brand"><img src="icon.svg" alt="" width="18" height="18" />billhook</span>
@@ -113,10 +116,6 @@ function go(fields) {
   route();
 }
 
-function choose(event) {
-  location.hash = address(app.view === "now" ? "timeline" : app.view, { project: event.target.value });
-}
-
 // -- keyboard
 
 const help = () => find("dialog").showModal();
@@ -127,18 +126,13 @@ function step(by) {
   rows[at < 0 ? 0 : Math.min(rows.length - 1, Math.max(0, at + by))]?.focus();
 }
 
-function search() {
-  const field = find("input[type=search]");
-  if (field) field.focus();
-  else location.hash = "#/timeline?find=1";
-}
-
 addEventListener("keydown", (event) => {
   const isWriting = event.target.matches("input, textarea, select");
   if (event.key === "Escape" && isWriting) event.target.blur();
   if (isWriting || event.ctrlKey || event.metaKey || event.altKey || find("dialog[open]")) return;
   const name = Object.keys(VIEWS)[Number(event.key) - 1];
   const close = () => find("[data-close]")?.click();
+  const search = () => (find("input[type=search]") || { focus() { location.hash = "#/timeline?find=1"; } }).focus();
   const keys = { j: () => step(1), k: () => step(-1), "?": help, "/": search, Escape: close };
   const act = name ? () => { location.hash = `#/${name}`; } : keys[event.key];
   if (!act) return;

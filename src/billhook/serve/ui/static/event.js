@@ -84,13 +84,6 @@ function commands(record) {
   const codes = record.outcomes.map((one) => one.code).filter(Boolean);
   return [...codes.map((code) => ["Allow this call once", `billhook allow-once ${code}`]),
     ["Explain the decision", `billhook explain ${id}`],
-    ...(record.tool ? [["Save as a test in hooks.yaml", asTest(record)]] : []),
+    ...(record.tool ? [["Save as a test for hooks.yaml", `billhook events save ${id} --as-test`]] : []),
     ["Show the record", `billhook events show ${id}`]];
-}
-
-/** A case for `tests:`; JSON is YAML. */
-function asTest(record) {
-  const isShell = record.tool === "Bash" && typeof record.input?.command === "string";
-  const call = isShell ? { run: record.input.command } : { tool: record.tool, input: record.input };
-  return `- ${JSON.stringify({ ...call, expect: record.decision === "none" ? "allow" : record.decision })}`;
 }

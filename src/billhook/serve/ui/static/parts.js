@@ -40,10 +40,7 @@ export const Failure = ({ of }) => html`<div class="problem" role="alert"><stron
 /** A command with a button that copies it. */
 export function Copyable({ label, command }) {
   const [copied, setCopied] = useState(false);
-  async function copy() {
-    await navigator.clipboard.writeText(command);
-    setCopied(true);
-  }
+  const copy = () => navigator.clipboard.writeText(command).then(() => setCopied(true));
   return html`<div class="command"><span class="label">${label}</span>
     <button type="button" aria-label="Copy: ${label}" onClick=${copy}>${copied ? "Copied" : "Copy"}</button>
     <code>${command}</code></div>`;

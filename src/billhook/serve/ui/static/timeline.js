@@ -4,9 +4,8 @@ import { Detail } from "./event.js";
 import { address, Badge, clock, Empty, Failure, inside, Loading, ms, plural } from "./parts.js";
 import { Component, html } from "./preact.js";
 
-const PAGE = 100;
 const DECISIONS = ["deny", "ask", "allow", "defer", "none"];
-const FILTERS = ["text", "decision", "tool", "event", "hook", "session", "failed"];
+const [EXACT, OTHERS] = [["session", "tool", "event"], ["text", "decision", "hook", "failed"]]; // the filters
 
 /** Rows that were loaded together. They never change; only the open one is marked. */
 class Chunk extends Component {
@@ -33,7 +32,7 @@ export class Timeline extends Component {
   /** The filter of the address: what the daemon gets. */
   get filter() {
     const { fields, project } = this.props.app;
-    return { project, ...Object.fromEntries(FILTERS.map((name) => [name, fields[name]])) };
+    return { project, ...Object.fromEntries([...EXACT, ...OTHERS].map((name) => [name, fields[name]])) };
   }
 
   componentDidMount() {
@@ -78,8 +77,7 @@ export class Timeline extends Component {
     this.busy = true;
     const { wait, before } = this;
     try {
-      const place = before !== "first" && before;
-      const page = await get("events", { ...this.filter, before: place, limit: PAGE }, wait.signal);
+      const page = await get("events", { ...this.filter, before: before !== "first" && before }, wait.signal);
       this.before = page.before;
       await this.keep(page.rows, (chunks, chunk) => [...chunks, chunk]);
     } catch (problem) {
@@ -107,9 +105,10 @@ export class Timeline extends Component {
 
   async fresh(found) {
     const { filter } = this;
-    let rows = (found.rows || []).filter((row) => row.project === filter.project);
+    const matches = (row) => ["project", ...EXACT].every((name) => !filter[name] || row[name] === filter[name]);
+    let rows = (found.rows || []).filter(matches);
     if (!rows.length && !found.missed) return;
-    if (found.missed || FILTERS.some((name) => filter[name])) // the daemon has what was missed, and filters
+    if (found.missed || OTHERS.some((name) => filter[name])) // the daemon has what was missed, and filters
       ({ rows } = await get("events", { ...filter, after: this.newest, limit: 200 }));
     rows = rows.filter((row) => row.seq > this.newest);
     const height = this.column.scrollHeight;
@@ -120,16 +119,14 @@ export class Timeline extends Component {
   render({ app }, { chunks = [], problem }) {
     const { id, find, ...fields } = app.fields;
     const close = () => { location.hash = address("timeline", { ...fields, project: app.project }); };
-    const count = chunks.reduce((sum, chunk) => sum + chunk.rows.length, 0);
-    const isOver = !this.before && chunks;
     return html`<h1 class="hidden">Timeline</h1>${this.form(app)}
       <div class="split ${id && "opened"}">
         <div class="column" ref=${(element) => { this.column = element; }}>
           <ol class="events" aria-label="Events">${chunks.map((chunk) => html`<${Chunk} ...${chunk}
             opened=${chunk.rows.some((row) => row.id === id) && id} />`)}</ol>
           <div class="more" ref=${(element) => { this.more = element; }}>${problem ? html`<${Failure} of=${problem} />`
-            : !isOver ? html`<${Loading}>Searching older events …<//>`
-              : html`<${Empty}>${count ? "The beginning of the log" : "No event matches."}<//>`}</div>
+            : this.before !== 0 && app.project ? html`<${Loading}>Searching older events …<//>`
+              : html`<${Empty}>${chunks.length ? "The beginning of the log" : "No event matches."}<//>`}</div>
         </div>
         <aside class="pane" aria-label="Event" hidden=${!id}>
           ${id && html`<${Detail} key=${id} id=${id} app=${app} close=${close} />`}</aside>

@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from billhook.fleet import server
-from billhook.fleet.cluster import DevCluster
 from billhook.fleet.connection import connect
+from billhook.fleet.server import DevCluster
 from billhook.fleet.shipping import Shipper
-from billhook.fleet.subjects import AUDIT
 from billhook.store.files import log_folder
 from billhook.store.log.eventlog import EventLog
 
@@ -39,7 +38,7 @@ class SimulatedHost:
     def __init__(self, root: Path, name: str, client: Any, subject: str) -> None:
         self.name, self.root = name, root
         self.log = EventLog(root, log_folder(root, _PROJECT))
-        self.shipper = Shipper(root, client.jetstream(timeout=10), AUDIT, subject, root / "billhook/fleet/shipped.json")
+        self.shipper = Shipper(root, client, subject, root / "billhook/fleet/shipped.json")
         self.written = 0
 
     def write(self) -> None:

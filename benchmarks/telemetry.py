@@ -2,7 +2,6 @@
 dead."""
 
 import asyncio
-import os
 import subprocess
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,7 +12,7 @@ from threading import Thread
 import msgspec
 
 from billhook.fleet import server
-from billhook.fleet.enrolment import Enrolment, enrol, read_credentials
+from billhook.fleet.members import Enrolment, enrol, read_credentials
 from fleet_scale import running
 from harness import PROCESSES, Bar, Case, Goal, Trial
 from warm import CLIENT, daemon, process, project
@@ -47,7 +46,6 @@ async def reporting() -> AsyncGenerator[Trial, None]:
             base, env = stack.enter_context(project())
             _start(env | ({"OTEL_EXPORTER_OTLP_ENDPOINT": url} if url else {}))
             stack.enter_context(daemon(env))
-            stack.callback(os.chdir, "/")
             cases[name] = process(base, env)([CLIENT, "--as", "claude"])
         bars = [Bar(name, "telemetry off", 1.05) for name in ("collector alive", "collector dead")]
         yield Trial("daemon warm", cases, bars, 2 * PROCESSES)
@@ -67,7 +65,6 @@ async def in_a_fleet() -> AsyncGenerator[Trial, None]:
                 enrol(Path(env["BILLHOOK_HOME"]), Enrolment(**msgspec.structs.asdict(given), url=url))
             _start(env)
             stack.enter_context(daemon(env))
-            stack.callback(os.chdir, "/")
             cases[name] = process(base, env)([CLIENT, "--as", "claude"])
         bars = [Bar(name, "no fleet", 1.05) for name in ("cluster alive", "cluster dead")]
         yield Trial("daemon warm, in a fleet", cases, bars, 2 * PROCESSES)

@@ -45,7 +45,6 @@ async def ten_scripts() -> AsyncGenerator[Trial, None]:
                 Bar("billhook-hook", "the same one after the other"),
             ]
             yield Trial("ten Python scripts", cases, bars, PROCESSES // 4)
-        os.chdir("/")
 
 
 def _configure(base: Path, scripts: list[Path]) -> None:

@@ -1,7 +1,6 @@
 """Goal 27: judging costs the same with 20 open pages as with none. As a program, it opens the pages: ROOT NUMBER."""
 
 import asyncio
-import os
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Iterator
@@ -12,7 +11,7 @@ import httpx
 
 from billhook.serve import control
 from harness import PROCESSES, Bar, Case, Goal, Trial
-from warm import CLIENT, daemon, process, project, settle
+from warm import CLIENT, daemon, process, project
 
 VIEWERS = 20
 
@@ -25,7 +24,6 @@ async def watched() -> AsyncGenerator[Trial, None]:
             stack.enter_context(daemon(env))
             if many:
                 stack.enter_context(_pages(base / "state", many))
-            stack.callback(os.chdir, "/")
             cases[name] = process(base, env)([CLIENT, "--as", "claude"])
         yield Trial("daemon warm", cases, [Bar(f"{VIEWERS} pages", "no page", 1.05)], 2 * PROCESSES)
 
@@ -36,7 +34,6 @@ def _pages(root: Path, many: int) -> Iterator[None]:
     argv = [sys.executable, __file__, str(root), str(many)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as pages:
         assert pages.stdout is not None and pages.stdout.readline() == "ready\n"
-        settle()  # the first page ever makes a folder for questions
         try:
             yield
         finally:

@@ -40,8 +40,9 @@ _NODE = "let s='';process.stdin.on('data',d=>s+=d).on('end',()=>{JSON.parse(s)})
 
 @contextmanager
 def project() -> Iterator[tuple[Path, dict[str, str]]]:
-    """A project without hooks, and the environment of an agent in it."""
-    with tempfile.TemporaryDirectory(prefix="billhook-bench-") as name:
+    """A project without hooks, and the environment of an agent in it. Afterwards the working folder is the same again:
+    later goals start their hooks there, as their limits do."""
+    with tempfile.TemporaryDirectory(prefix="billhook-bench-") as name, contextlib.chdir("."):
         base = Path(name)
         (base / "p" / ".git").mkdir(parents=True)
         env = {**os.environ, "HOME": name, "BILLHOOK_HOME": str(base / "state")}
@@ -116,7 +117,6 @@ async def with_client() -> AsyncGenerator[Trial, None]:
             cases["node"] = run([node, "-e", _NODE])
             bars.append(Bar("billhook-hook", "node", 1 / 40))
         yield Trial("daemon warm", cases, [*bars, Bar("billhook-hook", "/bin/true", quantile=0.99)], PROCESSES // 2)
-        os.chdir("/")
     async for trial in _with_hooks("one shell hook", ["run: 'true'"]):
         yield trial
 
@@ -149,7 +149,6 @@ async def _with_hooks(name: str, hooks: list[str], at_most: float = math.inf) ->
             cases = {"billhook-hook": run([CLIENT, "--as", "claude"]), "/bin/true": run(["/bin/true"])}
             bars = [Bar("billhook-hook", "/bin/true", at_most), Bar("billhook-hook", "/bin/true", quantile=0.99)]
             yield Trial(name, cases, bars, PROCESSES // 2)
-        os.chdir("/")
 
 
 async def through_a_shell() -> AsyncGenerator[Trial, None]:
@@ -162,7 +161,6 @@ async def through_a_shell() -> AsyncGenerator[Trial, None]:
         }
         bars = [Bar("sh -c 'exec billhook-hook'", "sh -c 'exec /bin/true'", 1.2)]
         yield Trial("daemon warm", cases, bars, PROCESSES)
-        os.chdir("/")
 
 
 async def cold_module() -> AsyncGenerator[Trial, None]:
@@ -184,7 +182,6 @@ async def _cold(name: str, argv: list[str]) -> AsyncGenerator[Trial, None]:
         run = process(base, {**env, "BILLHOOK_NO_DAEMON": "1"})
         cases = {name: run(argv), "a cchooks hook": run([sys.executable, "-c", _CCHOOKS])}
         yield Trial("no daemon", cases, [Bar(name, "a cchooks hook", 2)], PROCESSES // 4)
-        os.chdir("/")
 
 
 # -- 29 ------------------------------------------------------------------------------------------------------------
@@ -222,7 +219,6 @@ async def warm_script() -> AsyncGenerator[Trial, None]:
             bars = [Bar("billhook-hook", "/bin/true", 5), Bar("billhook-hook", "the script, plain", 1 / 6)]
             yield Trial("a warm script", cases, bars, PROCESSES // 2)
             _check_memory(env)
-        os.chdir("/")
 
 
 def _after_a_pause(case: Case) -> Case:
@@ -290,7 +286,7 @@ async def on_the_wire() -> AsyncGenerator[Trial, None]:
 
 
 def _serve_ours(path: str, size: int) -> None:
-    def begin(asked: protocol.CallerRequest) -> HookResponse:
+    def begin(asked: protocol.CallerRequest, process: Callable[[], int]) -> HookResponse:
         return HookResponse()
 
     async def serve() -> None:

@@ -5,9 +5,9 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+from billhook.runners.interpreters import PENDING
 from billhook.runners.python_command import recognise
 from billhook.runners.spawn import Folder
-from billhook.runners.uv_script import PENDING, PENDING_SHIM
 from billhook.runners.warm import PARENTS, START, NotWarmError, _key
 
 
@@ -24,7 +24,7 @@ def wait_until_ready(argv: Sequence[str], env: Mapping[str, str], cwd: Folder = 
                     return ""
             if problem := getattr(PARENTS._by_key.get(_key(call, folder)), "problem", ""):
                 return str(problem)
-        elif call not in (PENDING, PENDING_SHIM):
+        elif call != PENDING:
             return call
         time.sleep(0.005)
     return why

@@ -21,11 +21,9 @@ LS = ("Bash", {"command": "ls"})
 PUSH = ("Bash", {"command": "git push"})
 
 
-class Everywhere:
+def inside(text: str) -> bool:
     """A workspace that is the whole folder /w."""
-
-    def inside(self, text: str, /) -> bool:
-        return text == "/w" or (text.startswith("/w/") and "/../" not in text)
+    return text == "/w" or (text.startswith("/w/") and "/../" not in text)
 
 
 def listed(kind: Kind, *texts: str, folder: str = "/w") -> tuple[PlacedRule, ...]:
@@ -40,7 +38,7 @@ def rules(allow: tuple[str, ...] = (), ask: tuple[str, ...] = (), deny: tuple[st
 
 
 def permissions(**lists: Any) -> AgentPermissions:
-    return AgentPermissions(rules(**lists), Everywhere())
+    return AgentPermissions(rules(**lists), inside)
 
 
 def judged(
@@ -273,7 +271,7 @@ def test_rules_of_several_folders() -> None:
             *listed("allow", "Edit(a/**)", "Bash(wc *)", folder="/w/inner"),
         )
     )
-    policy = AgentPermissions(both, Everywhere())
+    policy = AgentPermissions(both, inside)
     assert judged(policy, ("Edit", {"file_path": "/w/inner/a/x"})).decision is ALLOW
     assert judged(policy, ("Edit", {"file_path": "/w/a/x"})).decision is ALLOW
     assert judged(policy, ("Edit", {"file_path": "/w/b/a/x"})).decision is ASK
@@ -286,7 +284,7 @@ def test_in_a_real_workspace(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "w" / "link").symlink_to(tmp_path / "out")
     cwd = str(tmp_path / "w")
-    policy = AgentPermissions(Rules(), Workspace(cwd))
+    policy = AgentPermissions(Rules(), Workspace(cwd).inside)
     for path, read, edit in (("a", ALLOW, ALLOW), ("link/a", ASK, ASK), ("../out/a", ASK, ASK)):
         assert judged(policy, ("Read", {"file_path": path}), cwd=cwd).decision is read
         assert judged(policy, ("Write", {"file_path": path}), "acceptEdits", cwd=cwd).decision is edit
@@ -317,13 +315,7 @@ def test_no_start_without_rules_that_may_deny() -> None:
     """An unreadable deny rule is not ignored."""
     fatal = Finding("BH208", "the rule is empty", "/w/s.json", 3, 5, "name a tool")
     with pytest.raises(BillhookError, match=r"/w/s\.json:3:5: .*the rule is empty"):
-        AgentPermissions(Rules(fatal=(fatal,)), Everywhere())
-
-
-def test_tools_that_read_are_given() -> None:
-    """Another loop names its own."""
-    policy = AgentPermissions(Rules(), Everywhere(), reading=READING | {"look"})
-    assert judged(policy, ("look", {}), "plan").decision is ALLOW
+        AgentPermissions(Rules(fatal=(fatal,)), inside)
 
 
 # -- whatever happens

@@ -47,7 +47,7 @@ class Loop:
         def note(event: PermissionDenied) -> None:
             self.denied.append(event.reason)
 
-        permissions = AgentPermissions(self.rules, Workspace(self.project.folder))
+        permissions = AgentPermissions(self.rules, Workspace(self.project.folder).inside)
         session = Session(
             Engine([*self.hooks, note]),
             cwd=str(self.project.folder),

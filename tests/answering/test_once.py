@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from answering.agents import Agent, golden, reported
 from billhook.serve.hook_server import HookResponse
@@ -292,7 +293,7 @@ def test_after_the_window_it_is_another_call(tmp_path: Path) -> None:
     calls, call = CallRecords(tmp_path), CallRecord("s", "k", "a", 0.05)
     calls.say(call, calls.take(call).id, {})
     time.sleep(0.06)
-    assert calls.take(call._replace(entry="b")).mine
+    assert calls.take(replace(call, entry="b")).mine
 
 
 # -- real processes

@@ -10,8 +10,8 @@ import pytest
 
 from approvals.asking import QUEUED, push, waiting
 from billhook.agents.around import agent_around
-from billhook.approvals import links
-from billhook.approvals.links import LinkOwner
+from billhook.approvals import channels
+from billhook.approvals.channels import LinkOwner
 from billhook.approvals.queue import Questions
 from daemon.running import Home, home_in
 from page.visiting import Visitor, visitor
@@ -76,7 +76,7 @@ def test_a_stolen_cookie_and_a_stolen_link_answer_nothing(place: tuple[Home, Vis
         (one,) = waiting(home)
         body = json.dumps({"id": one.id, "allow": True})
         assert "only a person" in by_the_agent(home, _POST, f"{guest.base}/ui/api/answer", body, headers, clean=clean)
-        link = links.link(home.root, guest.base, one.id, time.time() + 60, LinkOwner("ntfy"))
+        link = channels.signed_link(home.root, guest.base, one.id, time.time() + 60, LinkOwner("ntfy"))
         assert "only a person" in by_the_agent(home, _POST, f"{link}&answer=allow", "{}", "{}", clean=clean)
         assert Questions(home.root).pending() == [one]
         assert guest.answer(one.id, False).status_code == 200

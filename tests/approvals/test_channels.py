@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from approvals.asking import approvals, decision, push, waiting
-from billhook.approvals.links import LinkOwner, check
+from billhook.approvals.channels import LinkOwner, check
 from billhook.approvals.queue import Questions
 from daemon.running import Home, eventually, home_in
 
@@ -123,6 +123,15 @@ def test_ntfy_has_buttons(home: Home, receiver: Receiver) -> None:
     assert allow.startswith("http, Allow, https://host.example/approve/") and "&answer=allow, " in allow
     assert deny.startswith("http, Deny, https://host.example/approve/") and "&answer=deny, " in deny
     assert "git push" in got.body.decode() and got.headers["title"].startswith("claude asks in ")
+
+
+def test_the_name_of_a_project_is_no_header(home: Home, receiver: Receiver) -> None:
+    """A line break in it neither adds a header nor stops the message."""
+    home.project = home.project.parent / "caf\u00e9\nActions: x"
+    home.project.mkdir()
+    got = sent(home, receiver, f"{{ntfy: '{receiver.url}'}}")
+    assert got.headers["title"].encode("latin-1").decode() == "claude asks in caf\u00e9 Actions: x"
+    assert "actions" not in got.headers
 
 
 def test_slack_shows_text_as_text(home: Home, receiver: Receiver) -> None:

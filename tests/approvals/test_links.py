@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from approvals.asking import question
-from billhook.approvals.links import LinkError, LinkOwner, check, link
+from billhook.approvals.channels import LinkError, LinkOwner, check, signed_link
 from billhook.approvals.queue import AnsweredError, Questions
 
 OWNER = LinkOwner("slack", "Ann & Ben")
@@ -15,7 +15,7 @@ OWNER = LinkOwner("slack", "Ann & Ben")
 
 def made(root: Path, seconds: float = 60) -> tuple[str, dict[str, str]]:
     """The id and the fields of a link, as the daemon reads them from its address."""
-    parts = urlsplit(link(root, "https://host.example/", "the-id", time.time() + seconds, OWNER))
+    parts = urlsplit(signed_link(root, "https://host.example/", "the-id", time.time() + seconds, OWNER))
     assert parts.netloc == "host.example" and parts.path.startswith("/approve/")
     return parts.path.removeprefix("/approve/"), dict(parse_qsl(parts.query))
 
@@ -84,7 +84,7 @@ def test_a_link_works_once(tmp_path: Path) -> None:
     """A replayed request is valid, and the question has its answer already."""
     questions = Questions(tmp_path)
     asked = questions.ask(question())
-    fields = dict(parse_qsl(urlsplit(link(tmp_path, "https://h", asked.id, asked.until, OWNER)).query))
+    fields = dict(parse_qsl(urlsplit(signed_link(tmp_path, "https://h", asked.id, asked.until, OWNER)).query))
     for number in range(2):
         owner = check(tmp_path, asked.id, "allow", fields)
         if number:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from approvals.asking import ASKS, QUEUED
-from billhook.approvals.settings import ApprovalSettings, Channel
+from billhook.approvals import ApprovalSettings, Channel
 from billhook.config import load_config
 from billhook.config.schema import schema
 from cli.place import Place

@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -14,8 +15,7 @@ from typing import Any
 import pytest
 
 from approvals.asking import ASKS, PUSH, QUEUED, approvals, decision, in_terminal, push, question, reason, waiting
-from billhook.approvals.queue import Questions
-from billhook.approvals.watching import is_watched, watcher
+from billhook.approvals.queue import Questions, is_watched, watcher
 from cli.place import Place
 from daemon.running import PROGRAM, Home, Reply, eventually, home_in
 
@@ -163,6 +163,34 @@ def test_agents_with_ask_wait_in_a_mode_without_questions(home: Home, agent: str
         assert b"denied by Ann on the page" in call.reply().stdout
 
 
+@pytest.mark.parametrize("with_daemon", [True, False])
+@pytest.mark.parametrize(
+    ("agent", "program", "word"),
+    [("droid", "droid", "exec"), ("antigravity", "agy", "-p"), ("cursor", "cursor-agent", "--print")],
+)
+def test_a_headless_run_waits(home: Home, agent: str, program: str, word: str, with_daemon: bool) -> None:
+    """The command line of the agent shows it. In another run it asks its person."""
+    home.own(approvals())
+    if with_daemon:
+        home.start()
+    script = home.file(f"bin/{program}", 'shift\n"$@"\n')
+    client = [str(Path(sys.executable).with_name("billhook-hook"))] if with_daemon else [*PROGRAM, "hook"]
+    event = push(home, mode="default")
+    if agent == "cursor":
+        event = {"hook_event_name": "beforeShellExecution", "command": PUSH, "cwd": str(home.project)}
+
+    def run(first: str) -> bytes:
+        words = ["sh", str(script), first, *client, "--as", agent, "--deadline", "30000"]
+        how: dict[str, Any] = {"input": json.dumps(event).encode(), "env": home.env(), "cwd": home.project}
+        return bytes(subprocess.run(words, stdout=subprocess.PIPE, timeout=60, check=False, **how).stdout)
+
+    assert b"push to a remote?" in run("chat") and not Questions(home.root).all()
+    with ThreadPoolExecutor(1) as agents:
+        ran = agents.submit(run, word)
+        answered(home, allow=False)
+        assert b"denied by Ann on the page" in ran.result()
+
+
 def test_pi_without_a_screen_waits(home: Home) -> None:
     home.own(approvals())
     home.start()
@@ -257,7 +285,7 @@ def test_silence_denies_before_the_deadline(home: Home) -> None:
     home.start()
     reply = home.ask(push(home), "--deadline", "3000")
     assert "no answer within 2 s: push to a remote?" in reason(reply)
-    assert "the agent's settings end the wait early; `billhook doctor` shows the fix" in reason(reply)
+    assert "the agent's timeout for hooks is shorter than this wait; `billhook doctor` shows the fix" in reason(reply)
     (one,) = Questions(home.root).all()
     assert one.state == "late" and f"`billhook approvals allow {one.code}`" in reason(reply)
     Questions(home.root).answer(one.code, True, "Ann", "terminal")

@@ -64,6 +64,12 @@ def test_transcripts_of_real_agents(agent: str, model: str, used: Tokens) -> Non
     assert len(kept) == 2
 
 
+def test_a_transcript_of_real_pi() -> None:
+    """The tokens of each of its messages."""
+    (path,) = RECORDED.joinpath("pi").rglob("*.jsonl")
+    assert tokens_used({}, str(path), path.stem) == {"scripted": Tokens(90, 45)}
+
+
 def test_a_transcript_of_real_codex() -> None:
     """Its sums, and the model of the turn."""
     sessions = sorted(RECORDED.joinpath("codex").rglob("*.jsonl"))

@@ -259,7 +259,7 @@ hint: run it in a terminal to decide about each hook; `--yes` approves the named
 def test_an_answer_without_a_text_is_shown(place: Place) -> None:
     """`deny: true` has no text, and is shown as a deny."""
     place.file("hooks.yaml", "hooks: {no: {events: Stop, deny: true}}\n")
-    assert "\n  deny        -\n" in place.run("trust").out
+    assert "\n  deny        (no reason)\n" in place.run("trust").out
 
 
 def test_scripts_are_shown_in_full(place: Place) -> None:

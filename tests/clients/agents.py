@@ -206,6 +206,26 @@ def _prepare_pi(place: Place, url: str, prompt: str) -> Start:
     return Start(environ, ["-p", "--approve", "--provider", "scripted", "--model", "scripted", prompt])
 
 
+_SESSION: Final = "00000000-0000-4000-8000-000000000001"
+
+
+def _prepare_openclaw(place: Place, url: str, prompt: str) -> Start:
+    """Its settings name billhook's plugin, as `billhook install` asks the user to write."""
+    model = {"baseUrl": f"{url}/v1", "apiKey": "scripted", "api": "openai-completions"}
+    settings = {
+        "models": {"providers": {"scripted": {**model, "models": [{"id": "scripted", "name": "scripted"}]}}},
+        "agents": {"defaults": {"model": {"primary": "scripted/scripted"}, "workspace": str(place.project)}},
+        "tools": {"exec": {"security": "full", "ask": "off"}},
+        "plugins": {
+            "load": {"paths": ["~/.openclaw/plugins/billhook"]},
+            "allow": ["billhook"],
+            "entries": {"billhook": {"enabled": True}},
+        },
+    }
+    _write_json(place.home / ".openclaw" / "openclaw.json", settings)
+    return Start({}, ["agent", "--local", "--session-id", _SESSION, "--json", "--message", prompt])
+
+
 def _prepare_hermes(place: Place, url: str, prompt: str) -> Start:
     """Its own checks of commands are off (`--yolo`): they would ask in a terminal."""
     model = {"provider": "custom", "default": "scripted", "base_url": f"{url}/v1", "api_key": "scripted"}
@@ -328,6 +348,19 @@ _PLAIN: Final[Mapping[str, Agent]] = {
             node="24",
         ),
         Agent(
+            "openclaw",
+            "OpenClaw",
+            "openclaw",
+            "openclaw",
+            _prepare_openclaw,
+            shell=lambda command: Call("exec", {"command": command}),
+            write=lambda path, content: Call("write", {"path": path, "content": content}),
+            edit=lambda path, old, new: Call("edit", {"path": path, "edits": [{"oldText": old, "newText": new}]}),
+            read=lambda path: Call("read", {"path": path}),
+            delegate=Call("exec", {"command": "echo a task for a sub-agent"}),
+            node="24",
+        ),
+        Agent(
             "hermes",
             "Hermes",
             "hermes-agent",
@@ -349,7 +382,9 @@ def _prepare_sdk(place: Place, url: str, prompt: str) -> Start:
     return Start(start.environ, [str(Path(__file__).with_name("sdk_agent.py")), prompt])
 
 
-_NO_DAEMON: Final = frozenset({"session-context", "too-late", "daemon-killed", "daemon-stopped", "no-daemon"})
+_NO_ENTRY: Final = frozenset(
+    {"session-context", "too-late", "daemon-killed", "daemon-stopped", "no-daemon", "missing", "missing-prompt"}
+)
 AGENTS: Final[Mapping[str, Agent]] = {
     **_PLAIN,
     "copilot-claude": msgspec.structs.replace(
@@ -365,7 +400,7 @@ AGENTS: Final[Mapping[str, Agent]] = {
         title="Claude Agent SDK",
         prepare=_prepare_sdk,
         installs="",
-        without=_NO_DAEMON,
+        without=_NO_ENTRY,
     ),
 }
 """All agents, and two variants: Copilot also reads Claude Code's settings, and the SDK runs hooks in the process that

@@ -25,6 +25,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """The event of the case: agents without it are left out."""
     times: tuple[int, int] | None = None
     """Replaces the installed times: billhook's deadline in milliseconds, and the agent's timeout in seconds."""
+    missing: bool = False
+    """Whether only the entry for `needs` is installed, and finds no billhook."""
     before: Sequence[Sequence[str]] = ()
     """Commands that run in the project before billhook is installed."""
     recorded: tuple[str, ...] = ()

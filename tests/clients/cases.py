@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from billhook.agents import AGENTS as HOSTS
-from billhook.agents.base import can
+from billhook.agents.base import CAPABILITIES, can
 from clients.agents import Agent, Place
 from clients.case import Case
 from clients.guard_cases import GUARD_CASES
@@ -78,7 +78,12 @@ def _stop(host: str) -> str:
 
 
 def _replaced(host: str) -> str:
-    return "output replaced, told" if can(host, "PostToolUse").replace_output else "output kept, told"
+    return _told(host, "output replaced" if can(host, "PostToolUse").replace_output else "output kept")
+
+
+def _told(host: str, words: str = "run") -> str:
+    """With context that an event of this agent can carry; if none can, it is lost."""
+    return f"{words}, told" if any(row.context for row in CAPABILITIES[host].values()) else words
 
 
 def _kept_going(host: str) -> str:
@@ -102,9 +107,15 @@ def _printing(event: str, fields: str) -> str:
     return _fixed(event, f"run: >-\n      printf '%s' '{fields}'")
 
 
+_MISSING: Final = "uv tool install ."
 _DAEMON: Final = '"$(cat "$HOME/.claude/billhook/daemon/lock")"'
+_STARTED: Final = [["billhook", "daemon", "start"]]  # the agent's first call would only start it for the next one
 _NEW_OUTPUT: Final = (
     f'{{"stdout": "{WORDS}", "stderr": "", "interrupted": false, "isImage": false, "noOutputExpected": false}}'
+)
+_ALLOWED: Final = (
+    '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow", '
+    '"permissionDecisionReason": "nothing against it"}}'
 )
 _REWRITTEN: Final = (
     '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow", '
@@ -116,6 +127,14 @@ CASES: Final = (
         name="allow",
         title="no hook objects",
         hooks=_fixed("PreToolUse", "deny: never asked", **{"if": "Bash(rm *)"}),
+        promised=_always("run"),
+        seen=_tool,
+        calls=_one_command,
+    ),
+    Case(
+        name="approve",
+        title="allow before a command",
+        hooks=_printing("PreToolUse", _ALLOWED),
         promised=_always("run"),
         seen=_tool,
         calls=_one_command,
@@ -148,7 +167,7 @@ CASES: Final = (
         name="context",
         title="context before a command",
         hooks=_fixed("PreToolUse", f"inject: {WORDS}"),
-        promised=_always("run, told"),
+        promised=_told,
         seen=_tool,
         calls=_one_command,
     ),
@@ -156,7 +175,7 @@ CASES: Final = (
         name="context-after",
         title="context after a command",
         hooks=_fixed("PostToolUse", f"inject: {WORDS}"),
-        promised=_always("run, told"),
+        promised=_told,
         seen=_tool,
         calls=_one_command,
         needs="PostToolUse",
@@ -226,6 +245,14 @@ CASES: Final = (
         needs="SessionStart",
     ),
     Case(
+        name="crash",
+        title="a gate that crashes",
+        hooks=_fixed("PreToolUse", "run: kill -9 $$", gate="true"),
+        promised=_always("not run, told"),
+        seen=lambda ran, place: _tool(ran, place, "killed by signal"),
+        calls=_one_command,
+    ),
+    Case(
         name="hang",
         title="a gate that hangs",
         hooks=_fixed("PreToolUse", "run: sleep 30", gate="true"),
@@ -245,6 +272,7 @@ CASES: Final = (
     ),
     Case(
         name="daemon-killed",
+        before=_STARTED,
         title="daemon killed while a gate runs",
         hooks=_fixed("PreToolUse", f"run: kill -9 {_DAEMON}; sleep 30", gate="true"),
         promised=_always("not run, told"),
@@ -253,6 +281,7 @@ CASES: Final = (
     ),
     Case(
         name="daemon-stopped",
+        before=_STARTED,
         title="daemon stopped while a gate runs",
         hooks=_fixed("PreToolUse", f"run: kill -STOP {_DAEMON}; sleep 30", gate="true"),
         promised=_always("not run, told"),
@@ -268,6 +297,23 @@ CASES: Final = (
         seen=_tool,
         calls=_one_command,
         environ={"BILLHOOK_NO_DAEMON": "1"},
+    ),
+    Case(
+        name="missing",
+        title="billhook is missing, before a command",
+        promised=_always("not run, told"),
+        seen=lambda ran, place: _tool(ran, place, _MISSING),
+        calls=_one_command,
+        missing=True,
+    ),
+    Case(
+        name="missing-prompt",
+        title="billhook is missing, at a prompt",
+        promised=_always("model not called"),
+        seen=_prompt,
+        calls=_only_words,
+        needs="UserPromptSubmit",
+        missing=True,
     ),
     *GUARD_CASES,
     *RECIPE_CASES,

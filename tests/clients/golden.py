@@ -4,6 +4,7 @@ Names of this machine, ids and times are replaced consistently, so that a file o
 """
 
 import json
+import os
 import re
 import shlex
 import sys
@@ -29,7 +30,7 @@ EVENTS: Final[Mapping[str, Sequence[str]]] = {
     "qwen": tuple(HOSTS["claude"].spellings.values()),
     "copilot": tuple(HOSTS["copilot"].spellings.values()),
     "copilot-claude": tuple(HOSTS["claude"].spellings.values()),
-    **{name: tuple(HOSTS[name].spellings.values()) for name in ("opencode", "pi", "cline")},
+    **{name: tuple(HOSTS[name].spellings.values()) for name in ("opencode", "pi", "cline", "openclaw")},
 }
 """`copilot-claude` is Copilot with the hooks of .claude/settings.json. Qwen takes Claude Code's names."""
 
@@ -120,7 +121,9 @@ def _settings(host: str, place: Place) -> dict[str, str]:
 
     if host in HOSTS and type(HOSTS[host].format) is not SettingsFormat:
         entries = {event: [{"command": command(event), "timeout": 20}] for event in EVENTS[host]}
-        return {f"home/{HOSTS[host].user_file}": HOSTS[host].format.write(json.dumps({"hooks": entries}), "")}
+        own = HOSTS[host]
+        beside = {f"home/{os.path.dirname(own.user_file)}/{name}": text for name, text in own.companions}
+        return {**beside, f"home/{own.user_file}": own.format.write(json.dumps({"hooks": entries}), "")}
     nested = {
         event: [{"hooks": [{"type": "command", "command": command(event), "timeout": _timeout(host)}]}]
         for event in EVENTS[host]
@@ -175,7 +178,9 @@ def _marks(host: str, got: list[dict[str, Any]], place: Place) -> Iterator[str]:
 
 def _is_mark(name: str) -> bool:
     return bool(
-        re.match(r"CLAUDE|CODEX|GEMINI|QWEN|COPILOT|OPENCODE|PI_|AI_AGENT|AGENT|GITHUB|HOOK|OTEL|PROJECT_DIR", name)
+        re.match(
+            r"CLAUDE|CODEX|GEMINI|QWEN|COPILOT|OPENCODE|OPENCLAW|PI_|AI_AGENT|AGENT|GITHUB|HOOK|OTEL|PROJECT_DIR", name
+        )
     )
 
 
@@ -221,10 +226,11 @@ class _Scrubber:
         root = str(self.place.root)
         for path, instead in ((f"{root}/project", "/home/user/project"), (f"{root}/home", "/home/user")):
             text = text.replace(path, instead).replace(_dashed(path), _dashed(instead))
+            text = text.replace(path.replace("/", "-"), _dashed(instead))  # pi keeps all other characters
         text = text.replace(str(TESTS / "clients"), "/home/user/tools").replace(sys.executable, "python3")
         text = re.sub(r"/tmp/claude-\d+", "/tmp/claude-1000", text.replace(root, "/home/user"))
         text = re.sub(r"PGID: \d+", "PGID: 1000", text)
-        text = re.sub(r"\d{4}-\d\d-\d\dT\d\d[:-]\d\d(?:[:-]\d\d)?(?:\.\d+)?Z?", "2026-01-01T00:00:00.000Z", text)
+        text = re.sub(r"\d{4}-\d\d-\d\dT\d\d[:-]\d\d(?:[:-]\d\d)?(?:[.-]\d+)?Z?", "2026-01-01T00:00:00.000Z", text)
         text = re.sub(r"sessions/\d{4}/\d\d/\d\d", "sessions/2026/01/01", text)
         text = re.sub(r"(session-2026-01-01T00:00:00.000Z-)[0-9a-f]{8}", r"\g<1>00000000", text)
         return _ID.sub(lambda found: self._id(found[0]), text)

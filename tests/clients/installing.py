@@ -7,24 +7,28 @@ import subprocess
 import sys
 import venv
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from clients.agents import Agent, cache, find, version
+from clients.agents import Agent, cache, find, version, with_own_node
 
 VERSIONS: Final = {
-    "claude": "0.2.182",
-    "codex": "0.166.0",
+    "claude": "0.2.184",
+    "codex": "0.169.0",
     "gemini": "0.61.0",
     "copilot": "1.0.102",
     "qwen": "0.24.4",
     "opencode": "1.18.33",
     "pi": "0.87.1",
     "cline": "3.0.65",
+    "openclaw": "2026.9.6",
     "hermes": "0.19.0",
 }
 """The versions with which docs/hosts.md was measured."""
+
+
+_ARCH: Final = "arm64" if platform.machine() in ("aarch64", "arm64") else "x64"
 
 
 def install(agent: Agent, *, newest: bool = False) -> Iterator[str]:
@@ -48,11 +52,19 @@ def _from_npm(agent: Agent, wanted: str) -> bool:
     if not (folder / "package.json").exists():
         (folder / "package.json").write_text('{"private": true}\n')
     packages = [f"{name}@{wanted}" for name in (agent.package, *agent.packages)]
-    if agent.node:
-        arch = "arm64" if platform.machine() in ("aarch64", "arm64") else "x64"
-        packages.append(f"node-linux-{arch}@{agent.node}")
+    return (not agent.node or _npm(folder, [f"node-linux-{_ARCH}@{agent.node}"])) and _npm(folder, packages)
+
+
+def _npm(folder: Path, packages: Sequence[str]) -> bool:
+    """Some packages check the version of Node when they are installed."""
     words = ["npm", "install", "--no-audit", "--no-fund", "--loglevel=error", *packages]
-    return subprocess.run(words, cwd=folder, stdout=subprocess.DEVNULL, check=False).returncode == 0
+    path = with_own_node(folder / "node_modules" / ".bin" / "npm", os.environ["PATH"])
+    return (
+        subprocess.run(
+            words, cwd=folder, env={**os.environ, "PATH": path}, stdout=subprocess.DEVNULL, check=False
+        ).returncode
+        == 0
+    )
 
 
 def _from_pypi(agent: Agent, wanted: str) -> bool:

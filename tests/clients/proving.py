@@ -58,7 +58,7 @@ def _run(agent: Agent, case: Case, binary: Path, place: Place, scope: str) -> Ru
         files=_files(case, place),
         environ={**case.environ, "PATH": recorder_path(place)} if case.recorded else case.environ,
         words=[str(case.times[0] / 1000)] if case.times and not agent.installs else [],
-        before=[*_before(case, place), *installing(agent, place, scope, case.times)],
+        before=[*_before(case, place), *installing(agent, place, scope, case)],
         after=[[BILLHOOK, "daemon", "stop", "--force"]],
         seconds=180,
     )
@@ -75,14 +75,17 @@ def _before(case: Case, place: Place) -> Iterator[Sequence[str]]:
     yield from case.before
 
 
-def installing(agent: Agent, place: Place, scope: str, times: tuple[int, int] | None = None) -> Iterator[Sequence[str]]:
-    """The commands that install billhook for an agent; `times` replaces the usual ones of PreToolUse."""
+def installing(agent: Agent, place: Place, scope: str, case: Case | None = None) -> Iterator[Sequence[str]]:
+    """The commands that install billhook for an agent; a case may change the times of its entries, or break them."""
     if not agent.installs:
         return
     host = HOSTS[agent.installs]
     program = ["--program", os.path.dirname(BILLHOOK)] if scope == "--user" else []  # wherever this checkout is
-    yield [BILLHOOK, "install", host.name, scope, *program]
-    if times:
-        path = place.home / host.user_file if scope == "--user" else place.project / host.project_file
+    only = ["--events", case.needs] if case and case.missing else []
+    yield [BILLHOOK, "install", host.name, scope, *program, *only]
+    path = str(place.home / host.user_file if scope == "--user" else place.project / host.project_file)
+    if case and case.missing:
+        yield ["sed", "-i", "s/billhook-hook/no-billhook-here/g", path]
+    if case and case.times:
         retime = str(TESTS / "clients" / "retime.py")
-        yield [sys.executable, retime, host.name, str(path), host.spellings["PreToolUse"], *map(str, times)]
+        yield [sys.executable, retime, host.name, path, host.spellings["PreToolUse"], *map(str, case.times)]

@@ -72,8 +72,9 @@ TESTS: Final = Path(__file__).resolve().parent.parent
 
 @cache
 def namespace() -> Sequence[str] | None:
-    """The prefix that runs a command with loopback only; None if the system does not allow it."""
-    for words in (["unshare", "-n"], ["unshare", "-rn"]):
+    """The prefix that runs a command with loopback only, and ends all that it started; None if that is not allowed."""
+    for flags in ("-n", "-rn"):
+        words = ["unshare", flags, "--pid", "--fork", "--kill-child", "--mount-proc"]
         if (
             shutil.which(words[0])
             and subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0
@@ -101,7 +102,8 @@ def _run_here(what: Run) -> CanaryRun:
     with serving(what.script) as model:
         start = AGENTS[what.agent].prepare(place, model.url, what.prompt)
         environ = {**plain_environment(place), **start.environ, **what.environ}
-        environ["PATH"] = with_own_node(what.binary, environ["PATH"])
+        if AGENTS[what.agent].node:  # otherwise programs beside it would hide those of the case
+            environ["PATH"] = with_own_node(what.binary, environ["PATH"])
         _set_up(what, place, environ)
         begun = time.monotonic()
         try:

@@ -22,6 +22,7 @@ _ORDER: Final = (
     "opencode",
     "pi",
     "cline",
+    "openclaw",
     "hermes",
 )
 TITLES: Final = {name: AGENTS[name].title for name in _ORDER}
@@ -29,9 +30,10 @@ KNOWN: Final[Mapping[tuple[str, str], str]] = {
     ("codex", "guard-build"): "`codex exec` itself refuses `rm -rf`",
     ("gemini", "recipe-write"): "Gemini CLI itself refuses to write a `.env`",
     **{("hermes", name): "held until the next prompt" for name in ("context", "context-after", "replace-output")},
+    **{("openclaw", name): "OpenClaw gives its own reason" for name in ("ask", "guard-ask")},
     ("hermes", "keep-going"): "Hermes runs this hook only after it has edited code",
     ("hermes", "recipe-tests-fixed"): "Hermes itself also sends its model back, twice",
-    ("hermes", "prompt"): "Hermes can't refuse a prompt",
+    **{("hermes", name): "Hermes can't refuse a prompt" for name in ("prompt", "missing-prompt")},
     ("hermes", "too-late"): "0.19.0 ignores `fail_closed`",
 }
 """Known differences of agents from the capability table, with the reason."""
@@ -41,6 +43,8 @@ _FIELDS: Final = {
     "rewrite": "rewrite_input",
     "recipe-uv": "rewrite_input",
     "context": "context",
+    "context-after": "context",
+    "replace-output": "replace_output",
     "ask": "ask",
     "guard-ask": "ask",
     "stop": "stop",

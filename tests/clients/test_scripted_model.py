@@ -74,7 +74,7 @@ def test_wires(wire: str, stream: bool) -> None:
 def test_recorded_payloads(host: str) -> None:
     """A recorded payload contains its agent, and nothing of the machine."""
     recorded = list((GOLDEN / host).glob("*.json"))
-    assert len(recorded) > (2 if host == "cline" else 10)  # Cline has one event
+    assert len(recorded) > (2 if len(EVENTS[host]) == 1 else 9)
     for path in recorded:
         text = path.read_text()
         held = json.loads(text)

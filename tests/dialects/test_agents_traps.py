@@ -128,7 +128,7 @@ def test_cline_runs_the_installed_file(home: Home) -> None:
 
 def test_cline_a_script_of_another_author_stays(home: Home) -> None:
     file = home.write("#!/bin/sh\necho '{}'\n", "cline")
-    with pytest.raises(BillhookError, match="was not written by billhook"):
+    with pytest.raises(BillhookError, match="billhook did not write this file"):
         home.install("cline")
     assert file.read_text() == "#!/bin/sh\necho '{}'\n"
 
@@ -157,11 +157,13 @@ def test_crush_answers() -> None:
     assert answered("crush", read, Answer(decision=Decision.ASK, reason="sure?"))["decision"] == "deny"
 
 
-def test_crush_doctor_reports_that_subagents_are_not_checked(tmp_path: Path) -> None:
+@pytest.mark.parametrize("agent", [name for name, one in AGENTS.items() if one.escapes])
+def test_doctor_reports_that_subagents_are_not_checked(tmp_path: Path, agent: str) -> None:
     folder = Folder(tmp_path)
-    folder.write("~/.config/crush/crush.json", {"$schema": "https://charm.land/crush.json"})
-    assert folder.billhook("install", "crush", "--yes").code == 0
-    assert "calls of its sub-agents are not checked" in " ".join(folder.billhook("doctor", "crush").out.split())
+    assert AGENTS[agent].escapes not in " ".join(folder.billhook("doctor", agent).out.split())
+    assert folder.billhook("install", agent, "--yes").code == 0
+    assert AGENTS[agent].escapes in " ".join(folder.billhook("doctor", agent).out.split())
+    assert {"crush", "kiro"} <= {name for name, one in AGENTS.items() if one.escapes}
 
 
 # -- Hermes
@@ -193,6 +195,20 @@ def test_hermes_refuses_by_json() -> None:
     """It ignores exit codes, and a later version refuses a call if nothing was printed."""
     assert AGENTS["hermes"].refusal("user", "PreToolUse").output("why") == {"action": "block", "message": "why"}
     assert AGENTS["hermes"].neutral("PreToolUse") == {}
+
+
+# -- Goose
+
+
+@pytest.mark.parametrize("name", [".agents/plugins/billhook", ".config/goose/settings.json"])
+def test_goose_a_project_can_not_switch_the_plugin_off(tmp_path: Path, name: str) -> None:
+    """A folder of that name replaces the user's plugin: an agent needs the user's permission to make it."""
+    folder = Folder(tmp_path)
+    for command in (f"mkdir -p {name}", f"mv other {name}"):
+        fired = folder.billhook(
+            "fire", "PreToolUse", "--tool", "Bash", "--input", json.dumps({"command": command}), "--json"
+        )
+        assert json.loads(fired.out)["decision"] in ("ask", "deny"), fired
 
 
 # -- self-protection

@@ -211,7 +211,7 @@ def test_secrets_are_loaded_and_not_shown(agent: ScriptedAgent) -> None:
 def test_secrets_that_are_loaded_are_not_printed(agent: ScriptedAgent, command: str) -> None:
     agent.stopped(f"set -a; . ./.env; {command}")
     agent.stopped(f"source .env && {command}")
-    if "printenv SECRET" not in command:  # a variable of that name is a secret wherever it is from
+    if "SECRET" not in command:  # a variable of that name is a secret wherever it is from
         assert agent.judged(command).decision == "none"
 
 
@@ -248,6 +248,8 @@ def test_overwrite_in_the_project(agent: ScriptedAgent) -> None:
     [
         ("pkill -f python", "kill 1234"),
         ("terraform destroy", "terraform plan -destroy"),
+        ('echo "$API_TOKEN"', 'test -n "$API_TOKEN" && echo set'),
+        ("while true; do work & done", "for i in 1 2 3; do work; done"),
         ("psql -c 'DELETE FROM users'", "psql -c 'DELETE FROM users WHERE id = 3'"),
         ("docker compose down -v", "docker compose down"),
         ("npm publish", "npm publish --dry-run"),

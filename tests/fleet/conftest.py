@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from billhook.fleet import server
-from billhook.fleet.cluster import DevCluster
 from billhook.fleet.connection import FleetError, connect, publish
-from billhook.fleet.enrolment import Enrolment, enrol, read_credentials
-from billhook.fleet.server import FleetFolder
-from billhook.fleet.signing import PolicyDocument, signed
+from billhook.fleet.members import Enrolment, enrol, read_credentials
+from billhook.fleet.policy import PolicyDocument, signed
+from billhook.fleet.server import DevCluster, FleetFolder
 
 RULES = "hooks:\n  no-push:\n    events: PreToolUse\n    if: Bash(git push *)\n    deny: pull requests only\n"
 

@@ -10,10 +10,9 @@ from typing import Any
 
 from billhook.fleet import link
 from billhook.fleet.connection import connect
-from billhook.fleet.enrolment import Enrolment, FleetCredentials
+from billhook.fleet.members import AUDIT, Enrolment, FleetCredentials
 from billhook.fleet.reader import AuditMessage, messages
 from billhook.fleet.shipping import Shipper
-from billhook.fleet.subjects import AUDIT
 from billhook.store.files import log_folder
 from billhook.store.log.eventlog import EventLog
 from billhook.store.log.reader import LogReader
@@ -49,7 +48,7 @@ async def shipper(root: Path, member: Enrolment, cursor: str = "shipped.json") -
     """A connection of a host, and what ships its logs."""
     client = await connect(member, member.url)
     file = root / "billhook" / "fleet" / cursor
-    return client, Shipper(root, client.jetstream(timeout=2), AUDIT, member.subjects.audit(member.name), file)
+    return client, Shipper(root, client, member.subjects.audit(member.name), file)
 
 
 def ship(root: Path, member: Enrolment, cursor: str = "shipped.json") -> Shipper:

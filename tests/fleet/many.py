@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from billhook.fleet import server
-from billhook.fleet.cluster import DevCluster
 from billhook.fleet.connection import connect
-from billhook.fleet.enrolment import Enrolment
 from billhook.fleet.link import FleetLink, LinkTask
+from billhook.fleet.members import Enrolment
+from billhook.fleet.server import DevCluster
 
 PER_CONNECTION = 50
 

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from billhook.fleet import link, server, shipping
-from billhook.fleet.cluster import DevCluster
-from billhook.fleet.enrolment import Enrolment, enrol, read_credentials
-from billhook.fleet.subjects import AUDIT
+from billhook.fleet.members import AUDIT, Enrolment, enrol, read_credentials
+from billhook.fleet.server import DevCluster
 from daemon.running import Home
 from fleet.conftest import Fleet
 from fleet.hosts import Proxy, Writer, eventually, lines, linked, shipped, stream, written

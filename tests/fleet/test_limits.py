@@ -18,7 +18,7 @@ from typing import Any, Literal
 import pytest
 
 from billhook import Engine
-from billhook.builtins import shared_limits
+from billhook.builtins import rate_limit as limiter
 from billhook.builtins.rate_limit import RateLimit, rate_limit
 from billhook.fleet import limits
 from billhook.store.state import FileState
@@ -30,8 +30,8 @@ _CLIENT = Path(sys.executable).parent / "billhook-hook"
 _PATIENT = (
     sys.executable,
     "-c",
-    "import sys\nfrom billhook.builtins import shared_limits\nfrom billhook.cli.main import main\n"
-    "shared_limits.DEADLINE = 20.0  # this machine may be busy: the number matters here\nsys.exit(main())",
+    "import sys\nfrom billhook.builtins import rate_limit\nfrom billhook.cli.main import main\n"
+    "rate_limit.DEADLINE = 20.0  # this machine may be busy: the number matters here\nsys.exit(main())",
 )
 """`billhook`, whose verdicts wait longer for the fleet."""
 
@@ -61,7 +61,7 @@ def hosts(fleet: Fleet, folder: Path, number: int) -> Iterator[list[Path]]:
         for root in roots:
             stack.enter_context(linked(root, fleet.host(root), [limits.follow]))
         for root in roots:
-            eventually(partial(shared_limits._ask, root, f"warm {root}", 60.0, 1))
+            eventually(partial(limiter._ask, root, f"warm {root}", 60.0, 1))
         yield roots
 
 
@@ -80,7 +80,7 @@ def test_exactly_as_many_as_allowed(
     fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: int, at_most: int, calls: int
 ) -> None:
     """All machines together, however the calls are spread over them."""
-    monkeypatch.setattr(shared_limits, "DEADLINE", 20.0)  # this machine may be busy: the number matters here
+    monkeypatch.setattr(limiter, "DEADLINE", 20.0)  # this machine may be busy: the number matters here
     limit = shared("", at_most, offline="deny", reason=f"{tmp_path}")
     monkeypatch.setattr(RateLimit, "key", property(lambda self: f"{self.reason} {self.at_most}"))
     with hosts(fleet, tmp_path, links) as roots, ThreadPoolExecutor(links) as pool:
@@ -107,7 +107,7 @@ def test_twenty_daemons_admit_exactly_as_many_as_allowed(fleet: Fleet, tmp_path:
         for home in homes:
             home.start(program=_PATIENT)
         for home in homes:
-            eventually(partial(shared_limits._ask, home.root, f"warm {home.root}", 60.0, 1), 60)
+            eventually(partial(limiter._ask, home.root, f"warm {home.root}", 60.0, 1), 60)
 
         def called(home: Home) -> str:
             """What an agent learns about a call on this machine."""
@@ -126,18 +126,18 @@ def test_twenty_daemons_admit_exactly_as_many_as_allowed(fleet: Fleet, tmp_path:
 
 def test_deadline(tmp_path: Path) -> None:
     """A link that accepts and never answers costs 50 ms, and one that is missing costs nothing."""
-    folder = (tmp_path / shared_limits.SOCKET).parent
+    folder = (tmp_path / limiter.SOCKET).parent
     folder.mkdir(parents=True, mode=0o700)
     began = time.monotonic()
-    assert shared_limits._ask(tmp_path, "x", 60.0, 1) is None
+    assert limiter._ask(tmp_path, "x", 60.0, 1) is None
     assert time.monotonic() - began < 0.04
     with socket.socket(socket.AF_UNIX) as silent:
-        silent.bind(str(tmp_path / shared_limits.SOCKET))
+        silent.bind(str(tmp_path / limiter.SOCKET))
         silent.listen()
         times = []
         for _ in range(5):
             began = time.monotonic()
-            assert shared_limits._ask(tmp_path, "x", 60.0, 1) is None
+            assert limiter._ask(tmp_path, "x", 60.0, 1) is None
             times.append(time.monotonic() - began)
 
     assert 0.04 < min(times) < 0.08
@@ -151,7 +151,7 @@ def test_other_verdicts_do_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         entered.set()
         leave.wait(10)
 
-    monkeypatch.setattr(shared_limits, "_ask", waiting)
+    monkeypatch.setattr(limiter, "_ask", waiting)
     engine = Engine([rate_limit(FileState(tmp_path), [shared("", 5)])])
     event = {"hook_event_name": "PreToolUse", "session_id": "s", "tool_name": "Bash", "tool_input": {"command": "x"}}
 
@@ -189,9 +189,9 @@ def test_calls_of_an_outage_are_counted_afterwards(fleet: Fleet, tmp_path: Path)
     away_from_the_end()
     assert [decide(tmp_path, limit) for _ in range(4)] == ["none"] * 4
     with linked(tmp_path, fleet.host(tmp_path), [limits.follow]):
-        eventually(lambda: shared_limits._ask(tmp_path, f"warm {tmp_path}", 60.0, 1))
+        eventually(lambda: limiter._ask(tmp_path, f"warm {tmp_path}", 60.0, 1))
         found = [decide(tmp_path, limit) for _ in range(8)]
-        told = shared_limits._ask(tmp_path, key, 60.0, 1)
+        told = limiter._ask(tmp_path, key, 60.0, 1)
 
     assert found == ["none"] * 6 + ["deny"] * 2
     assert told is not None and told.total == 13
@@ -199,7 +199,7 @@ def test_calls_of_an_outage_are_counted_afterwards(fleet: Fleet, tmp_path: Path)
 
 def test_limits_of_an_hour_and_a_day(fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They count on all machines, too."""
-    monkeypatch.setattr(shared_limits, "DEADLINE", 20.0)
+    monkeypatch.setattr(limiter, "DEADLINE", 20.0)
     periods: list[Literal["hour", "day"]] = ["hour", "day"]
     with hosts(fleet, tmp_path, 2) as roots:
         for per in periods:
@@ -212,10 +212,10 @@ def test_clock_that_is_wrong(fleet: Fleet, tmp_path: Path, monkeypatch: pytest.M
     key = f"clock {tmp_path}"
     away_from_the_end()
     with hosts(fleet, tmp_path, 1) as [right]:
-        first = shared_limits._ask(right, key, 60.0, 1)
+        first = limiter._ask(right, key, 60.0, 1)
     monkeypatch.setattr(time, "time", lambda: 1e9)
     with hosts(fleet, tmp_path / "wrong", 1) as [wrong]:
-        second = shared_limits._ask(wrong, key, 60.0, 1)
+        second = limiter._ask(wrong, key, 60.0, 1)
 
     assert first and second and (first.total, second.total) == (1, 2)
     assert second.left <= first.left

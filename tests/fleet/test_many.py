@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from billhook.fleet import policy, publishing, server
-from billhook.fleet.cluster import DevCluster
+from billhook.fleet import policy, server
 from billhook.fleet.connection import connect
-from billhook.fleet.publishing import PolicySettings
+from billhook.fleet.policy import PolicySettings
+from billhook.fleet.server import DevCluster
 from fleet.conftest import RULES
 from fleet.many import ManyHosts
 
@@ -22,9 +22,9 @@ HOSTS = 1000
 async def published(cluster: DevCluster, rules: str) -> int:
     """Publish some rules: the number of the policy."""
     client = await connect(server.staff(cluster.folder), cluster.url)
-    now, after = await publishing.published(client, cluster.fleet)
-    document = publishing.next_document(now, cluster.fleet, rules, PolicySettings(), 0.0)
-    await publishing.publish(client, cluster.fleet, server.signing_seed(cluster.folder), document, after)
+    now, after = await policy.published(client, cluster.fleet)
+    document = policy.next_document(now, cluster.fleet, rules, PolicySettings(), 0.0)
+    await policy.publish(client, cluster.fleet, server.signing_seed(cluster.folder), document, after)
     await client.close()
     return document.sequence
 

@@ -12,13 +12,11 @@ import pytest
 from billhook.config.fleet_policy import AppliedPolicy, applied, folder, last_contact
 from billhook.config.loader import load_config
 from billhook.config.notices import fleet as fleet_notices
-from billhook.fleet import keys, policy, publishing, report, server
+from billhook.fleet import link, members, policy, server
 from billhook.fleet.connection import FleetError, connect, last, publish
-from billhook.fleet.enrolment import Enrolment, enrolment, leave
-from billhook.fleet.policy import PolicyFollower
-from billhook.fleet.report import HostState
-from billhook.fleet.signing import PolicyCandidate, PolicyDocument, SignedPolicy, in_stage, place, signed
-from billhook.fleet.subjects import HOSTS, POLICY
+from billhook.fleet.link import HostState
+from billhook.fleet.members import HOSTS, POLICY, Enrolment, enrolment, leave
+from billhook.fleet.policy import PolicyCandidate, PolicyDocument, PolicyFollower, SignedPolicy, in_stage, place, signed
 from fleet.conftest import RULES, Fleet
 from fleet.hosts import eventually, linked
 
@@ -28,8 +26,8 @@ Forge = Callable[[Fleet, PolicyDocument], bytes]
 
 def follower(root: Path, **fields: Any) -> tuple[PolicyFollower, str]:
     """The follower of a host, and the key that signs its policies."""
-    seed = keys.new_seed()
-    given = {"org": "acme", "name": "h", "seed": keys.new_seed(), "policy_key": keys.public_key(seed), **fields}
+    seed = members.new_seed()
+    given = {"org": "acme", "name": "h", "seed": members.new_seed(), "policy_key": members.public_key(seed), **fields}
     return PolicyFollower(root, Enrolment(**given)), seed
 
 
@@ -61,14 +59,14 @@ def test_a_host_reports_itself(fleet: Fleet, tmp_path: Path) -> None:
         state = msgspec.json.decode(data, type=HostState) if data else None
         return state if state is not None and state.sequence == document.sequence else None
 
-    with linked(tmp_path, member, [policy.follow, report.repeat]):
+    with linked(tmp_path, member, [policy.follow, link.repeat]):
         state = eventually(reported, 8)
 
     assert state.host == member.name and state.tags == ("canary",) and state.version
 
 
 def other_key(fleet: Fleet, document: PolicyDocument) -> bytes:
-    return signed(document, keys.new_seed())
+    return signed(document, members.new_seed())
 
 
 def changed(fleet: Fleet, document: PolicyDocument) -> bytes:
@@ -208,12 +206,12 @@ def test_publishing_again_is_harmless(fleet: Fleet) -> None:
     seed = server.signing_seed(fleet.folder)
 
     async def publish_twice(client: Any) -> str:
-        now, after = await publishing.published(client, fleet.record)
+        now, after = await policy.published(client, fleet.record)
         one, other = (fleet.document(rules, sequence=(now.sequence if now else 0) + 1) for rules in (RULES, OTHER))
         for _ in range(2):
-            await publishing.publish(client, fleet.record, seed, one, after)
+            await policy.publish(client, fleet.record, seed, one, after)
         with pytest.raises(FleetError) as error:
-            await publishing.publish(client, fleet.record, seed, other, after)
+            await policy.publish(client, fleet.record, seed, other, after)
         return error.value.message
 
     assert fleet.run(publish_twice) == "another policy was published in the meantime"

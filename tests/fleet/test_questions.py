@@ -11,11 +11,10 @@ import pytest
 
 from billhook.approvals.queue import AnsweredError, Questions, QueuedQuestion, new_id
 from billhook.core.errors import UsageError
-from billhook.fleet import keys, policy, questions, report, server
+from billhook.fleet import link, members, policy, questions, server
 from billhook.fleet.connection import last
-from billhook.fleet.enrolment import FleetCredentials, read_credentials
+from billhook.fleet.members import HOSTS, FleetCredentials, read_credentials
 from billhook.fleet.questions import ApproverDesk, FleetQuestion, FleetQueue, signed
-from billhook.fleet.subjects import HOSTS
 from fleet.conftest import Fleet
 from fleet.hosts import eventually, linked, until
 
@@ -109,7 +108,7 @@ def test_answers_that_do_not_count(fleet: Fleet, tmp_path: Path) -> None:
     fleet.publish(approvers=fleet.record.approvers)
     one = asked(tmp_path)
     question = FleetQuestion(member.name, one)
-    other = FleetCredentials("acme", "ana", keys.new_seed(), member.policy_key, "approver")
+    other = FleetCredentials("acme", "ana", members.new_seed(), member.policy_key, "approver")
     right = signed(ana, question, True)
     wrong = [
         signed(other, question, True),
@@ -130,7 +129,7 @@ def test_answers_that_do_not_count(fleet: Fleet, tmp_path: Path) -> None:
             await client.publish(f"{fleet.record.subjects.approval(member.name, one.id)}.answer", data)
         await client.flush()
 
-    with linked(tmp_path, member, [policy.follow, report.repeat, follow]):
+    with linked(tmp_path, member, [policy.follow, link.repeat, follow]):
         eventually(lambda: "answers" in link_status.get("all", {}))
         time.sleep(0.5)  # the subscription
         fleet.run(send, "ana")

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import billhook
+from billhook.fleet.members import AUDIT
 from billhook.fleet.reader import messages
-from billhook.fleet.subjects import AUDIT
 from fleet.hosts import lines, until
 
 pytestmark = pytest.mark.slow

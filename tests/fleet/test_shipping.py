@@ -13,8 +13,7 @@ from nats.errors import Error as NatsError
 
 from billhook.fleet import shipping
 from billhook.fleet.connection import FleetError, connect, publish
-from billhook.fleet.enrolment import read_credentials
-from billhook.fleet.subjects import AUDIT
+from billhook.fleet.members import AUDIT, read_credentials
 from billhook.store.files import log_folder
 from fleet.conftest import Fleet
 from fleet.hosts import PROJECT, eventually, lines, linked, ship, shipped, shipper, stream, written
@@ -87,7 +86,7 @@ def test_acknowledgement_that_is_lost(fleet: Fleet, tmp_path: Path, monkeypatch:
             raise TimeoutError
 
         one._send = unheard  # type: ignore[method-assign]
-        assert await one.ship() == 0 and "can't be reached" in one.problem
+        assert await one.ship() == 0 and "can't be sent" in one.problem
         one._send = send  # type: ignore[method-assign]
         written(tmp_path, 2)
         one._logs["-srv-shop"].pending = None  # as another process, which cuts its messages differently

@@ -235,6 +235,32 @@ def test_gemini_without_hooks(me: Person) -> None:
     assert ended.code == 1 and "no event of Gemini CLI was ever logged here" in " ".join(ended.out.split()), ended
 
 
+def test_pi(me: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tool that pi does not know never ran; a line in another form is skipped."""
+    now = judge(me, "c1", host="pi")
+    message = {
+        "role": "assistant",
+        "content": [pi_call("c1", "bash", command="true"), pi_call("c2", "bash", command="ls")],
+    }
+    unknown = {"role": "assistant", "content": [pi_call("c3", "NoSuch"), {"type": "text", "text": "toolCall"}]}
+    refused = {"role": "toolResult", "toolCallId": "c3", "content": [{"type": "text", "text": "Tool NoSuch not found"}]}
+    lines: list[dict[str, Any]] = [
+        {"type": "session", "id": SESSION, "cwd": str(me.project)},
+        {"type": "message", "message": "toolCall"},
+    ]
+    lines += [{"type": "message", "timestamp": now, "message": one} for one in (message, unknown, refused)]
+    lines += [{"message": {"role": "toolResult", "toolCallId": id_, "content": []}} for id_ in ("c1", "c2")]
+    path = me.home / ".pi" / "agent" / "sessions" / "--project--" / "one.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = looked(me, "pi", monkeypatch)
+    assert counts(found, "calls judged not_run unseen unread") == [3, 1, 1, 1, 1], found
+
+
+def pi_call(id_: str, name: str, **given: str) -> dict[str, Any]:
+    return {"type": "toolCall", "id": id_, "name": name, "arguments": given}
+
+
 def test_other_projects_are_left_out(me: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sessions of other projects don't count, even if Claude Code uses the same folder name for both."""
     (me.project / "inner").mkdir()

@@ -35,7 +35,7 @@ def coverage(name: str, root: Path, *options: str) -> Ended:
     return billhook("doctor", name, "--coverage", *options, env=env, cwd=place.project)
 
 
-@pytest.mark.parametrize("name", ["claude", "codex", "gemini"])
+@pytest.mark.parametrize("name", ["claude", "codex", "gemini", "pi"])
 def test_without_and_with(name: str, tmp_path: Path) -> None:
     """Without hooks every call of a session is unseen; with hooks, only the stopped ones."""
     worked(name, tmp_path, hooked=False)

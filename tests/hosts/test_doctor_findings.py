@@ -292,6 +292,24 @@ def test_openclaw_loads_the_plugin(home: Home) -> None:
         assert f"{name} beside it is missing" in str(report(home, "openclaw").findings)
 
 
+def test_goose_loads_the_plugin(home: Home) -> None:
+    """A folder of that name in a project replaces the user's plugin, and settings can disable it."""
+    home.install("goose", "user")
+    assert not goose_findings(home)
+    (home.project / ".agents/plugins/billhook").mkdir(parents=True)
+    assert ["of the project instead of your plugin" in text for text in goose_findings(home)] == [True]
+    home.install("goose")
+    assert not goose_findings(home)
+    for place in (home.home / ".config/goose/settings.json", home.project / ".config/goose/settings.local.json"):
+        put(place, {"disabledPlugins": ["other", "billhook"]})
+        assert ["disables billhook's plugin" in text for text in goose_findings(home)] == [True]
+        place.unlink()
+
+
+def goose_findings(home: Home) -> list[str]:
+    return [one.text for one in report(home, "goose").findings if one.about == "trust"]
+
+
 def test_the_hash_of_codex() -> None:
     """The same hash as in Codex 0.166, for an entry whose trust it asked for."""
     from billhook.cli.install.entries import Handler

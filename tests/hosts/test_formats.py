@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from billhook.agents import AGENTS
-from billhook.agents.base import can, with_shell, without_shell
+from billhook.agents.base import can
+from billhook.agents.formats import with_shell, without_shell
 from billhook.agents.plugin import Plugin
 from billhook.config.edit_json import measured
 from billhook.core.errors import BillhookError, UsageError
@@ -95,8 +96,9 @@ def test_the_plugin_is_written_again_when_it_was_changed(home: Home) -> None:
 
 def test_a_plugin_of_another_author_is_not_changed(home: Home) -> None:
     file = home.write("export const Mine = async () => ({})\n", "opencode")
-    with pytest.raises(BillhookError):
+    with pytest.raises(BillhookError, match="billhook did not write this file") as error:
         home.install("opencode")
+    assert error.value.place == str(file)
     assert file.read_text() == "export const Mine = async () => ({})\n"
 
 
@@ -175,6 +177,37 @@ def test_a_plugin_runs_the_entry_and_fails_closed(
     ran = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False)
     assert ran.stdout.strip() == args, ran.stderr
     assert error in ran.stderr and (ran.returncode == 0) == bool(args)
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_in_openclaw_no_other_plugin_changes_what_was_judged(tmp_path: Path) -> None:
+    """It runs plugins in the order of their priorities, the highest first."""
+    drive = tmp_path / "drive.mjs"
+    drive.write_text("""\
+const plugin = await import(process.argv[2])
+plugin.default.register({ on: (name, handler, options) => console.log(name, options?.priority ?? 0) })
+""")
+    words = ["node", str(drive), str(plugin_with("openclaw", tmp_path, "exit 0"))]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    assert ran.stdout.splitlines() == ["before_tool_call -1000", "after_tool_call 0"]
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_openclaw_sends_the_text_of_an_output(tmp_path: Path) -> None:
+    """Its results are lists of parts."""
+    entry = {"command": f"cat > {tmp_path}/sent", "timeout": 20}
+    file, drive = tmp_path / "billhook.mjs", tmp_path / "drive.mjs"
+    file.write_text(AGENTS["openclaw"].format.write(json.dumps({"hooks": {"after_tool_call": [entry]}}), ""))
+    drive.write_text("""\
+const handlers = {}
+const plugin = await import(process.argv[2])
+plugin.default.register({ on: (name, handler) => (handlers[name] = handler) })
+const result = { content: [{ type: "text", text: "one" }, { type: "image" }], details: { status: "error" } }
+await handlers.after_tool_call({ toolName: "read", toolCallId: "c", params: {}, result }, { sessionId: "s" })
+""")
+    subprocess.run(["node", str(drive), str(file)], timeout=60, check=True)
+    sent = json.loads((tmp_path / "sent").read_text())
+    assert (sent["tool_response"], sent["tool_result_is_error"]) == ("one\n(image)", True)
 
 
 @pytest.mark.parametrize("agent", PLUGINS)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from approvals.asking import QUEUED, decision, push, question, reason, waiting
-from billhook.approvals import links
-from billhook.approvals.links import LinkOwner
+from billhook.approvals import channels
+from billhook.approvals.channels import LinkOwner
 from billhook.approvals.queue import Questions
 from billhook.cli import ui as verb
 from billhook.serve import answer_links, ui
@@ -60,9 +60,9 @@ def test_wrong_code(place: tuple[Home, Visitor]) -> None:
 
 def test_old_code(tmp_path: Path) -> None:
     """A code that is too old does not work."""
-    from billhook.serve.ui import login
+    from billhook.serve import ui
 
-    found, seconds = login.Login(), login.CODE_SECONDS
+    found, seconds = ui.Login(), ui.CODE_SECONDS
     code = found.code()
     for digest in found._codes:
         found._codes[digest] -= seconds + 1
@@ -174,7 +174,7 @@ def test_invalid_answer(place: tuple[Home, Visitor]) -> None:
 
 
 def signed(home: Home, guest: Visitor, id_: str, seconds: float = 60) -> str:
-    return links.link(home.root, guest.base, id_, time.time() + seconds, LinkOwner("ntfy", "Ada"))
+    return channels.signed_link(home.root, guest.base, id_, time.time() + seconds, LinkOwner("ntfy", "Ada"))
 
 
 def test_link_shows_and_answers(place: tuple[Home, Visitor]) -> None:
@@ -242,6 +242,14 @@ def test_ui_in_an_agent(tmp_path: Path) -> None:
         refused = home.billhook("ui", "--json", env=home.env(CLAUDECODE="1"))
         assert refused.returncode == 2 and "refused here" in refused.stderr
         assert home.status() is None
+
+
+@pytest.mark.parametrize("option", ["--json", "--no-open"])
+def test_ui_without_a_terminal(tmp_path: Path, option: str) -> None:
+    """A program gets no link: it could answer in the user's place."""
+    (tmp_path / "typed").mkdir()
+    refused = Place(tmp_path / "typed").alone("ui", option)
+    assert (refused.code, refused.out) == (2, "") and "must be a terminal" in refused.err
 
 
 def test_the_page_is_small() -> None:

@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,8 +13,10 @@ from typing import Any
 
 import pytest
 
-from approvals.asking import decision, reason, waiting
-from billhook.approvals.watching import is_watched
+from approvals.asking import decision, question, reason, waiting
+from billhook.approvals import channels
+from billhook.approvals.channels import LinkOwner
+from billhook.approvals.queue import Questions, is_watched
 from daemon.running import Home, Reply, eventually, home_in
 from page.visiting import visitor, write_log
 
@@ -199,6 +202,30 @@ def test_filters(page: Page) -> None:
     assert page.locator(".row:not(.deny)").count() == 0
 
 
+def test_a_session_stays_live(page: Page, home: Home) -> None:
+    """Its page needs no request for each new event."""
+    home.ask(home.event(session_id="one-session", tool_input={"command": "echo first"}))
+    page.click(".session >> text=echo first")
+    page.wait_for_selector(".row >> text=echo first")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    for session, word in (("other-session", "elsewhere"), ("one-session", "second")):
+        home.ask(home.event(session_id=session, tool_input={"command": f"echo {word}"}))
+    page.wait_for_selector(".chunk.new >> text=echo second")
+    assert page.locator(".row").count() == 2 and asked == []
+
+
+def test_open_questions_of_a_session(page: Page, home: Home) -> None:
+    """The list of sessions shows which of them wait for a person."""
+    home.ask(home.event(tool_input={"command": "echo before"}))
+    page.wait_for_selector(".session >> text=echo before")
+    caller = Caller(home, "waiting")
+    page.wait_for_selector(".session:has-text('echo before') em.waiting >> text=1 waiting")
+    page.click("text=Allow once")
+    caller.answered()
+    page.wait_for_selector("em.waiting", state="detached")
+
+
 def test_event_in_full(page: Page) -> None:
     """An event shows its input, every answer, its hash, and what today's rules would decide."""
     show(page, "timeline")
@@ -275,6 +302,23 @@ def test_answer_from_somewhere_else(page: Page, home: Home) -> None:
     assert guest.answer(one.id, True).status_code == 200
     page.wait_for_selector(".question", state="detached")
     assert decision(caller.answered()) == "allow"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_page_of_a_link(chromium: Any, home: Home, scheme: str) -> None:
+    """On a phone it shows the whole question, and answers it without scripts."""
+    one = Questions(home.root).ask(question(scheme, call=f"Bash: git push {'x' * 300}", content=f"+ {EVIL}"))
+    link = channels.signed_link(home.root, visitor(home).base, one.id, time.time() + 60, LinkOwner("slack", "Sue"))
+    context = chromium.new_context(viewport=PHONE, color_scheme=scheme, java_script_enabled=False)
+    page = context.new_page()
+    page.goto(link)
+    assert page.inner_text("pre").endswith(f"\n+ {EVIL}") and "claude in /p\nlist?" in page.inner_text("main")
+    assert page.locator("main").bounding_box()["width"] <= PHONE["width"]
+    page.click("button.allow")
+    assert page.text_content("h1") == "Allowed"
+    page.goto(link)
+    assert "Sue (slack) answered first" in page.text_content("main")
+    context.close()
 
 
 # -- hostile text
@@ -486,6 +530,11 @@ def test_accessible(chromium: Any, home: Home, scheme: str, size: dict[str, int]
         page.click("#help")
         assert violations(page) == []
         page.keyboard.press("Escape")
+        (one,) = waiting(home)
+        base = page.url.partition("/ui/")[0]
+        other = page.context.new_page()
+        other.goto(channels.signed_link(home.root, base, one.id, one.until, LinkOwner("ntfy")))
+        assert violations(other) == []
         show(page, "now")
         page.click("text=Deny")
         caller.answered()

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,14 @@ from billhook.agents.base import CAPABILITIES
 from billhook.cli.check import hosted, limits_of_builtins
 from billhook.config import edit_yaml, load_config
 from billhook.config.cases import event_of
-from billhook.config.recipes import Recipe, plain, shipped
+from billhook.config.recipes import Recipe, plain
 from billhook.core.events import Event
 from billhook.testing.expectations import ran
 from cli.terminal import billhook, environment
 from dialects.clients_as_measured import CLIENTS
 from dialects.test_agents_grid import SENT
-from recipes.cases import Scratch, judge, possible
+from recipes.cases import RECIPES, Scratch, judge, possible
 
-RECIPES = {one.name: one for one in shipped()}
 ALL = [
     (f"{one.name}-{number}", one, case)
     for one in RECIPES.values()
@@ -48,6 +48,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
     return Scratch(tmp_path, added(request.node.callspec.params["recipe"]), monkeypatch)
 
 
+@cache
 def added(recipe: Recipe) -> str:
     return edit_yaml.with_sections(None, "hooks.yaml", recipe.sections({})).decode()
 

@@ -160,7 +160,7 @@ def place(tmp_path: Path) -> Place:
 SINCE = ("--since", "2026-11-01")
 
 
-@pytest.mark.parametrize("name", ["claude", "codex", "gemini"])
+@pytest.mark.parametrize("name", ["claude", "codex", "gemini", "pi"])
 def test_transcripts(place: Place, name: str) -> None:
     """Calls of the agent and of its subagent, as its hooks would get them; unknown tools are left out."""
     history(place, name)

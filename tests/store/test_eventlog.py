@@ -246,24 +246,6 @@ def test_equal_side_files_are_one(tmp_path: Path) -> None:
     assert list((log.folder / "large").iterdir()) == [side] and whole(log).records == 2
 
 
-def test_what_a_killed_writer_left_beside_side_files_is_removed(tmp_path: Path) -> None:
-    """Temporary files that are older than an hour, once in a process; no link, and no other files."""
-    log = fresh(tmp_path)
-    large = log.folder / "large"
-    large.mkdir(parents=True, mode=0o700)
-    old, new, linked = (large / f".new-{letter * 16}" for letter in "abc")
-    others = [large / ".new-notes", large / f"{'0' * 64}.json", tmp_path / "elsewhere"]
-    for path in (old, new, *others):
-        path.write_text("x")
-    linked.symlink_to(tmp_path / "elsewhere")
-    for path in (old, *others):
-        os.utime(path, (time.time() - 7200, time.time() - 7200))
-    log.append(content(1, 100_000))
-
-    assert not old.exists() and new.exists() and linked.is_symlink() and all(path.exists() for path in others)
-    assert whole(log).records == 1
-
-
 def test_a_record_whose_side_file_can_not_be_kept_is_not_added(tmp_path: Path) -> None:
     """The side file comes first: a line never names one that is not there."""
     log = filled(tmp_path, 1)

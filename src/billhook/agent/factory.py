@@ -114,7 +114,7 @@ async def open_agent(
     an earlier session. `show` gets all UI events; `hooks` are the caller's, in addition to the configured ones."""
     root = Path(config.root)
     workspace = Workspace(cwd)
-    permissions = AgentPermissions(config.permissions, workspace)
+    permissions = AgentPermissions(config.permissions, workspace.inside)
     transcript, messages = resumed(root, config.project, resume) if resume else (None, [])
     session = Session(
         config.engine(hooks=hooks, host="agent", observers=[_shower(show)], listen=show),
@@ -171,7 +171,7 @@ async def begin_anew(agent: AgentLoop, config: Config) -> None:
     session_id = str(uuid.uuid4())
     agent.transcript = transcript_of(Path(config.root), config.project, session_id)
     agent.team, agent.messages = Team(agent.show), []
-    agent.session.permissions = AgentPermissions(config.permissions, agent.workspace)
+    agent.session.permissions = AgentPermissions(config.permissions, agent.workspace.inside)
     await agent.session.clear(session_id=session_id, transcript_path=str(agent.transcript.path))
     agent.show(_started(agent.session, config))
 

@@ -8,7 +8,7 @@ import random
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
-from itertools import count, groupby
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
@@ -57,12 +57,15 @@ class Completion(msgspec.Struct, frozen=True):
 class ModelError(BillhookError):
     """The model gave no answer. `kind` is one of the values of StopFailure: `rate_limit`, `overloaded`,
     `authentication_failed`, `billing_error`, `invalid_request`, `model_not_found`, `server_error`, `max_output_tokens`,
-    `unknown`."""
+    `unknown`. `begun`: a part of the answer had arrived, so that no SDK has tried again."""
 
-    def __init__(self, message: str, *, kind: str = "unknown", details: str = "", hint: str = "") -> None:
+    def __init__(
+        self, message: str, *, kind: str = "unknown", details: str = "", hint: str = "", begun: bool = False
+    ) -> None:
         super().__init__(message, hint=hint)
         self.kind = kind
         self.details = details
+        self.begun = begun
 
 
 TextSink = Callable[[str], None]  # gets the text of an answer in pieces, as it arrives
@@ -75,7 +78,7 @@ class Model(Protocol):
     def name(self) -> str: ...
 
     async def complete(self, request: ModelRequest, say: TextSink) -> Completion:
-        """The answer to a request. Raises ModelError, after retries where they make sense."""
+        """The answer to a request. Raises ModelError, after retries where they make sense; see `completed`."""
         ...
 
     async def close(self) -> None:
@@ -196,7 +199,7 @@ _BY_STATUS: Final = {status: name for name, kind in _TABLE.items() for status in
 _SHORTEST = 8  # characters of a secret that is searched for in an error
 
 
-def failure(error: Exception, service: str, secrets: Iterable[str]) -> ModelError:
+def failure(error: Exception, service: str, secrets: Iterable[str], *, begun: bool) -> ModelError:
     """An SDK's error as a ModelError, without the `secrets` that the service may have repeated."""
     status = getattr(error, "status_code", None)
     status = status if isinstance(status, int) and status >= 400 else None
@@ -210,7 +213,7 @@ def failure(error: Exception, service: str, secrets: Iterable[str]) -> ModelErro
             continue  # a short one is in many words
         message = message.replace(secret, "***")
     number = f" ({status})" if status else ""
-    return ModelError(f"{service} {what}{number}: {message}", kind=kind, details=message, hint=hint)
+    return ModelError(f"{service} {what}{number}: {message}", kind=kind, details=message, hint=hint, begun=begun)
 
 
 def _kind(error: Exception, status: int | None, message: str) -> str:
@@ -310,9 +313,8 @@ class ReplyParts:
     def completion(self, service: str) -> Completion:
         """The whole answer. Raises ModelError if there is none, or if its tool calls were lost."""
         if not self.end:
-            raise ModelError(
-                f"{service} closed the connection in the middle of an answer", kind="server_error", hint="try again"
-            )
+            message = f"{service} closed the connection in the middle of an answer"
+            raise ModelError(message, kind="server_error", hint="try again", begun=True)
         kept = self._kept()
         if self.end == "refused" and not kept:
             raise ModelError(f"{service} declined to answer")
@@ -356,56 +358,32 @@ class ReplyParts:
         return ToolUse(use_id, call.name, given, call.arguments if call.arguments.strip() else "")
 
 
-# Retrying an answer that was cut off.
+# Services, and a new attempt if an answer is cut off:
 
 PASSING: Final = frozenset({"overloaded", "rate_limit", "server_error"})  # temporary errors
-AGAIN: Final = 3  # how often an answer is requested again after a part of it was shown
+AGAIN: Final = 3  # how often an answer that was cut off is requested again
 _FIRST, _LONGEST = 0.5, 8.0
-
-Stream = Callable[[ModelRequest, ReplyParts], AsyncGenerator[str, None]]
-"""Calls a service: yields the text of its answer as it arrives, and puts all of it into an `Answer`."""
-
-
-class TruncatedReplyError(ModelError):
-    """An answer was cut off after a part of it was shown. It can be requested again, with a notice to the user."""
-
-
-async def answered(stream: Stream, request: ModelRequest, say: TextSink, *, service: str, retries: int) -> Completion:
-    """A service's answer, with retries until a part of it was shown; raises TruncatedReplyError after that."""
-    for tried in count():
-        answer, said = ReplyParts(request), False
-        try:
-            async with aclosing(stream(request, answer)) as pieces:
-                async for piece in pieces:
-                    said = True
-                    say(piece)
-            return answer.completion(service)
-        except ModelError as error:
-            if not answer.begun or error.kind not in PASSING or (tried == retries and not said):
-                raise
-            if said:
-                raise TruncatedReplyError(
-                    error.message, kind=error.kind, details=error.details, hint=error.hint
-                ) from None
-        await asyncio.sleep(_pause(tried))
-    raise AssertionError("counting does not end")
 
 
 class Service:
-    """A model behind an SDK. Temporary failures are retried: by the SDK, and by `answered` once an answer has begun. A
-    subclass has `_open`, which starts a streamed call, and `_take`."""
+    """A model behind an SDK, which retries temporary failures until an answer has begun. A subclass has `_open`, which
+    starts a streamed call, and `_take`."""
 
     service: ClassVar[str]
 
-    def __init__(self, model: str, key: str, client: Any, max_retries: int) -> None:
-        self._model, self._key, self._client, self._retries = model, key, client, max_retries
+    def __init__(self, model: str, key: str, client: Any) -> None:
+        self._model, self._key, self._client = model, key, client
 
     @property
     def name(self) -> str:
         return f"{self.service}:{self._model}"
 
     async def complete(self, request: ModelRequest, say: TextSink) -> Completion:
-        return await answered(self._pieces, request, say, service=self.service, retries=self._retries)
+        answer = ReplyParts(request)
+        async with aclosing(self._pieces(request, answer)) as pieces:
+            async for piece in pieces:
+                say(piece)
+        return answer.completion(self.service)
 
     async def close(self) -> None:
         await self._client.close()
@@ -418,7 +396,7 @@ class Service:
                     if piece := self._take(event, answer):
                         yield piece
         except Exception as error:
-            raise failure(error, self.service, [self._key]) from None
+            raise failure(error, self.service, [self._key], begun=answer.begun) from None
 
     def _open(self, request: ModelRequest) -> Any:
         raise NotImplementedError
@@ -429,12 +407,24 @@ class Service:
 
 
 async def completed(model: Model, request: ModelRequest, say: TextSink, tell: Callable[[str], None]) -> Completion:
-    """A model's answer. If it is cut off in the middle, it is requested again, with a notice to the user."""
+    """A model's answer. If it is cut off, it is requested again; if a part of it was shown, with a notice to the
+    user."""
+    shown = False
+
+    def noted(piece: str) -> None:
+        nonlocal shown
+        shown = True
+        say(piece)
+
     for tried in range(AGAIN):
+        shown = False
         try:
-            return await model.complete(request, say)
-        except TruncatedReplyError as error:
-            tell(f"{error.message}; the answer so far is discarded and requested again")
+            return await model.complete(request, noted)
+        except ModelError as error:
+            if not error.begun or error.kind not in PASSING:
+                raise
+            if shown:
+                tell(f"{error.message}; the answer so far is discarded and requested again")
         await asyncio.sleep(_pause(tried))
     return await model.complete(request, say)
 
@@ -456,21 +446,12 @@ class Anthropic(Service):
 
     service = "anthropic"
 
-    def __init__(
-        self,
-        model: str,
-        env: Mapping[str, str],
-        *,
-        max_retries: int = 4,
-        timeout: float = 600,
-        max_tokens: int = MAX_TOKENS,
-    ) -> None:
+    def __init__(self, model: str, env: Mapping[str, str], *, max_retries: int = 4, timeout: float = 600) -> None:
         """The key is ANTHROPIC_API_KEY, or ANTHROPIC_AUTH_TOKEN, which is sent as a bearer token. `timeout`: seconds
         without any data. Raises UsageError for a bad key or URL."""
         from anthropic import AsyncAnthropic, Timeout
 
         name, key = key_in(env, "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
-        self._max_tokens = max_tokens
         client = AsyncAnthropic(
             api_key=key if name == "ANTHROPIC_API_KEY" else None,
             auth_token=key if name == "ANTHROPIC_AUTH_TOKEN" else None,
@@ -478,7 +459,7 @@ class Anthropic(Service):
             max_retries=max_retries,
             timeout=Timeout(timeout, connect=min(timeout, LONGEST_CONNECT)),
         )
-        super().__init__(model, key, client, max_retries)
+        super().__init__(model, key, client)
 
     def _open(self, request: ModelRequest) -> Any:
         # Not the SDK's `stream`, which treats half of a tool's input as complete.
@@ -487,7 +468,7 @@ class Anthropic(Service):
     def _body(self, request: ModelRequest) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self._model,
-            "max_tokens": self._max_tokens,
+            "max_tokens": MAX_TOKENS,
             "messages": [
                 {"role": one.role, "content": [_block(block) for block in one.content]}
                 for one in merged(request.messages)
@@ -565,7 +546,7 @@ class OpenAI(Service):
             max_retries=max_retries,
             timeout=Timeout(timeout, connect=min(timeout, LONGEST_CONNECT)),
         )
-        super().__init__(model, key, client, max_retries)
+        super().__init__(model, key, client)
 
     def _open(self, request: ModelRequest) -> Any:
         return self._client.chat.completions.create(**self._body(request), stream=True)

@@ -1,8 +1,8 @@
 """Whether a tool may run: modes, rules, and the question to the user."""
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any, Final, Literal, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -10,7 +10,7 @@ from billhook.config.permissions import MODES, PlacedRule, Rules
 from billhook.core import strictjson, tools
 from billhook.core.answers import Decision
 from billhook.core.errors import BillhookError, UsageError
-from billhook.core.text import suggest, visible
+from billhook.core.text import suggestion, visible
 from billhook.effects.rules import EDITS, READS, covers
 from billhook.session.calls import Question, Ruling
 
@@ -87,34 +87,19 @@ _NO_MATTER: Final = frozenset({"command", "description", "timeout", "run_in_back
 """Fields of a shell call that don't change the effect of the command; the command itself comes first."""
 
 
-class WorkspacePaths(Protocol):
-    """The interface of a workspace."""
-
-    def inside(self, text: str, /) -> bool:
-        """Whether an absolute path is in it, with links followed."""
-        ...
-
-
 class AgentPermissions:
     """The rules of one agent and its subagents, and what the user allowed for the session."""
 
-    def __init__(
-        self,
-        rules: Rules,
-        workspace: WorkspacePaths,
-        *,
-        reading: Collection[str] = READING,
-        editing: Collection[str] = EDITS,
-    ) -> None:
-        """Raises BillhookError if a rule that may deny something can't be read: `rules.fatal`."""
+    def __init__(self, rules: Rules, inside: Callable[[str], bool]) -> None:
+        """`inside`: whether an absolute path is in the workspace, with links followed. Raises BillhookError if a rule
+        that may deny something can't be read: `rules.fatal`."""
         for found in rules.fatal[:1]:
             raise BillhookError(
                 f"permission rules can't be read, and one of them may deny something: {found.message}",
                 place=found.place,
                 hint=found.hint or "fix the file; `billhook check` shows the problem",
             )
-        self._rules, self._inside = rules, workspace.inside
-        self._reading, self._editing = frozenset(reading), frozenset(editing)
+        self._rules, self._inside = rules, inside
         self._remembered: dict[tuple[str, ...], frozenset[PlacedRule]] = {}
         """What the user allowed for the session, and the ask rules at that time."""
 
@@ -122,7 +107,7 @@ class AgentPermissions:
         """The initial mode: the user's choice, otherwise that of the files. Raises UsageError if it is not allowed."""
         mode = asked or self._rules.mode
         if mode not in MODES:
-            raise UsageError(f"no permission mode `{mode}`", hint=suggest(mode, MODES))
+            raise UsageError(f"no permission mode `{mode}`", hint=suggestion(mode, MODES))
         if mode == "bypassPermissions" and self._rules.bypass_disabled:
             if asked:
                 why = "a settings file contains `disableBypassPermissionsMode`"
@@ -148,7 +133,7 @@ class AgentPermissions:
     def _judged(self, call: "_PermissionCall", mode: str, hook: Decision) -> Ruling:
         for denied in self._struck(self._rules.deny, call):
             return Ruling(Decision.DENY, f"denied by {denied.shown}", _by(denied))
-        if mode == "plan" and call.name not in self._reading:
+        if mode == "plan" and call.name not in READING:
             return Ruling(Decision.DENY, f"the mode plan allows no changes, and {call.name} may make some", "mode plan")
         return self._must_ask(call, hook) or self._may_run(call, mode, hook) or self._unruled(call)
 
@@ -174,9 +159,9 @@ class AgentPermissions:
             return Ruling(Decision.ALLOW, by="the user, for this session")
         if by := self._allowed(call):
             return Ruling(Decision.ALLOW, by=by)
-        if call.name in self._reading and self._at_home(call):
+        if call.name in READING and self._at_home(call):
             return Ruling(Decision.ALLOW, by="it only reads")
-        if mode == "acceptEdits" and call.name in self._editing and self._at_home(call) and _is_plain(call.paths):
+        if mode == "acceptEdits" and call.name in EDITS and self._at_home(call) and _is_plain(call.paths):
             return Ruling(Decision.ALLOW, by="mode acceptEdits")
         return None
 

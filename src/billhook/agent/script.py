@@ -27,7 +27,7 @@ from billhook.agent.conversation import Block, Message, Text, ToolUse, Usage, as
 from billhook.agent.models import KINDS, Completion, ModelError, ModelRequest, TextSink
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
-from billhook.core.text import suggest
+from billhook.core.text import suggestion
 
 _LARGEST = 1 << 24
 _WHAT = "a script is a YAML or JSON list of turns, such as `- text: done`"
@@ -136,13 +136,13 @@ def _turn(written: _WrittenTurn, path: str) -> ScriptedTurn:
 def _error(error: str | Error, path: str) -> Error:
     given = Error(error) if isinstance(error, str) else error
     if given.kind not in KINDS:
-        raise UsageError(f"{path}.error: unknown kind `{given.kind}`", hint=suggest(given.kind, KINDS))
+        raise UsageError(f"{path}.error: unknown kind `{given.kind}`", hint=suggestion(given.kind, KINDS))
     return Error(given.kind, given.message or f"the script returned the error `{given.kind}`")
 
 
 def _hint(error: str) -> str:
     if unknown := re.search("unknown field `(.*)`", error):
-        return suggest(unknown[1], (*_WrittenTurn.__struct_fields__, "turns", "agents", "name", "kind", "message"))
+        return suggestion(unknown[1], (*_WrittenTurn.__struct_fields__, "turns", "agents", "name", "kind", "message"))
     return "put it in quotes" if error.startswith("Expected `str") else "as in `- text: done`"
 
 

@@ -6,7 +6,9 @@ Imports: core.
 import functools
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from billhook.core import strictjson, tools
 from billhook.core.errors import ContradictionError, StrictJSONError, UsageError
@@ -21,14 +23,14 @@ if TYPE_CHECKING:
     from billhook.core.answers import Answer
 
 
-class AgentRow(NamedTuple):
+class AgentRow(msgspec.Struct, frozen=True):
     """The fields of an agent that start-up needs without importing its record. A test compares the two."""
 
     files: tuple[str, ...] = ()  # settings with its hooks, in a project and below the home folder alike
     beside: tuple[str, ...] = ()  # further files that decide whether those hooks run
     folders: tuple[str, ...] = ()  # in a project, and below the home folder: it reads every JSON file there
     speaks: str = ""  # the agent whose settings and dialect it uses, if it has none of its own
-    module: str = ""  # the module with its record, if its name is not the agent's
+    also_reads: str = ""  # another agent whose settings it also reads
 
 
 TABLE: Final = {
@@ -43,7 +45,10 @@ TABLE: Final = {
     "antigravity": AgentRow(beside=(".agents/hooks.json", ".gemini/config/hooks.json")),
     "devin": AgentRow((".devin/config.json", ".config/devin/config.json"), (".devin/hooks.v1.json",)),
     "droid": AgentRow((".factory/settings.json",), (".factory/hooks.json",)),
-    "goose": AgentRow((".agents/plugins/billhook/hooks/hooks.json",)),
+    "goose": AgentRow(
+        (".agents/plugins/billhook/hooks/hooks.json",),
+        (".agents/plugins/billhook", ".config/goose/settings.json", ".config/goose/settings.local.json"),
+    ),
     "kiro": AgentRow(beside=(".kiro/hooks/billhook.json",)),
     "pi": AgentRow((".pi/extensions/billhook.js", ".pi/agent/extensions/billhook.js")),
     "windsurf": AgentRow((".windsurf/hooks.json", ".codeium/windsurf/hooks.json")),
@@ -58,7 +63,7 @@ TABLE: Final = {
         ),
     ),
     "amp": AgentRow((".amp/plugins/billhook.ts", ".config/amp/plugins/billhook.ts")),
-    "vscode": AgentRow(speaks="claude", module="copilot"),
+    "vscode": AgentRow(speaks="claude", also_reads="copilot"),
 }
 
 _CODECS: Final = {
@@ -74,7 +79,9 @@ _CODECS: Final = {
 
 
 def _agent(name: str) -> "Agent":
-    records: Mapping[str, Agent] = import_module(f"{__name__}.{TABLE[name].module or name}").AGENTS
+    if name not in TABLE:
+        raise KeyError(name)
+    records: Mapping[str, Agent] = import_module(f"{__name__}.{name}").AGENTS
     return records[name]
 
 
@@ -193,7 +200,7 @@ def own_name(dialect: str, event: str) -> str:
 
 # The agent that calls a hook which was installed for Claude Code.
 
-SHARED: Final = {row.module: name for name, row in TABLE.items() if row.speaks}
+SHARED: Final = {row.also_reads: name for name, row in TABLE.items() if row.speaks}
 """By agent: another one that also reads its settings, and sends and obeys the format of `speaks`."""
 OTHERS: Final = frozenset(TABLE) - {"claude"}
 """The agents that may send the same call twice, and that don't support every answer on every event."""

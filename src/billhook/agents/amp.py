@@ -5,11 +5,10 @@ From its documentation, not measured: it needs an account.
 
 from typing import Final
 
-from billhook.agents.base import pairs, rounded, sends_own_names
+from billhook.agents.base import PATH, pairs, rounded, sends_own_names
 from billhook.agents.plugin import PluginDialect, agent
 
 _EVENTS: Final = pairs("PreToolUse=tool.call PostToolUse=tool.result SessionStart=session.start")
-_FILE: Final = {"path": "file_path"}
 
 AGENT: Final = agent(
     "amp",
@@ -17,8 +16,8 @@ AGENT: Final = agent(
     event_names=_EVENTS,
     tools=pairs("shell_command=Bash create_file=Write edit_file=Edit"),
     inputs={
-        "Write": _FILE,
-        "Edit": {**_FILE, "old_str": "old_string", "new_str": "new_string"},
+        "Write": PATH,
+        "Edit": {**PATH, "old_str": "old_string", "new_str": "new_string"},
         "apply_patch": {"patchText": "command"},
     },
     capabilities=rounded("", PreToolUse="deny ask", PostToolUse="", SessionStart=""),

@@ -28,11 +28,9 @@ class _Antigravity(AgentDialect):
     names = base.pairs("conversationId=session_id transcriptPath=transcript_path toolResult=tool_response")
 
     def read(self, payload: Payload, env: Mapping[str, str]) -> Payload:
-        call, roots = payload.pop("toolCall", None), payload.get("workspacePaths")
-        if isinstance(call, dict):
+        if call := base.mapping(payload.pop("toolCall", None)):
             payload |= {"tool_name": call.get("name"), "tool_input": call.get("args")}
-        if isinstance(roots, list) and roots and isinstance(roots[0], str):
-            payload.setdefault("cwd", roots[0])
+        base.set_folder(payload, payload.get("workspacePaths"))
         if payload.get("hook_event_name") == "UserPromptSubmit":
             payload.setdefault("prompt", "")  # it is sent before each call of the model
         return super().read(payload, env)
@@ -41,8 +39,7 @@ class _Antigravity(AgentDialect):
         told = super().write(payload, event)
         call = {"name": told.pop("tool_name", ""), "args": told.pop("tool_input", {})}
         roots = {"workspacePaths": [event.cwd] if event.cwd else []}
-        gone = ("hook_event_name", "cwd", "tool_use_id")
-        told = {key: value for key, value in told.items() if key not in gone}
+        told = base.without(told, "hook_event_name", "cwd", "tool_use_id")
         return {**roots, **told} | ({"toolCall": call} if call["name"] else {})
 
     def say(self, event: Event, answer: Answer) -> Payload:
@@ -56,8 +53,7 @@ class _Antigravity(AgentDialect):
 
     def hear(self, event: Event, output: Payload) -> Answer:
         fields = known(output, kinds("decision reason"))
-        steps = output.get("injectSteps")
-        texts = [one.get("ephemeralMessage") for one in steps or () if isinstance(one, dict)]
+        texts = [base.mapping(one).get("ephemeralMessage") for one in base.items(output.get("injectSteps"))]
         said: Payload = {"context": "\n\n".join(text for text in texts if isinstance(text, str))}
         if fields.get("decision") == "continue" and event.hook_event_name == "Stop":
             said |= {"keep_going": True, "reason": fields.get("reason", "")}
@@ -110,6 +106,7 @@ AGENT: Final = base.Agent(
     ),
     sends=lambda payload, _environ: 3 * ("conversationId" in payload and "workspacePaths" in payload),
     program="agy",
+    headless=frozenset({"-p", "--print", "--prompt"}),
     without_program=True,  # the editor
     project_file=".agents/hooks.json",
     user_file=".gemini/config/hooks.json",
@@ -118,7 +115,6 @@ AGENT: Final = base.Agent(
     ungrouped=frozenset(_EVENTS.values()) - {"PreToolUse", "PostToolUse"} | {"PostInvocation"},
     hooks_key="billhook",
     named_groups=True,
-    why_no_http="it has no HTTP hooks",
     silence={"PreToolUse": {"decision": "ask"}, "": {}},
     event_argument=True,
 )

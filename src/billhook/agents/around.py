@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Final
 
 from billhook.agents import AGENTS
+from billhook.agents.base import Agent
 
 MARKS: Mapping[str, str] = {
     **{mark: title or agent.title for agent in AGENTS.values() for mark, title in agent.marks.items()},
@@ -46,6 +47,13 @@ def agent_around(pid: int = 0) -> str:
         for name in _marks_of(one):
             return f"{MARKS[name]} (process {one} has the variable {name})"
     return ""
+
+
+def is_headless(agent: Agent, pid: int) -> bool:
+    """Whether a process was started by this agent without a person, as far as the agent's command line shows that."""
+    title = agent.program_title or agent.title
+    lines = (_words(one) for one in _and_ancestors(pid)) if agent.headless else ()
+    return not agent.headless.isdisjoint(next((words for words in lines if agent_of(words) == title), ()))
 
 
 def agent_at_port(port: int, server: int) -> str:

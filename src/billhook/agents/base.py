@@ -4,12 +4,8 @@ Each module of an agent has its record in `AGENTS`. Everything else (codecs, `in
 coverage, detection, lint) reads these records and names no agent.
 """
 
-import json
 import os
-import shlex
-import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -19,7 +15,6 @@ from billhook.agents import AGENTS
 from billhook.core import client_env
 from billhook.core import dialect_traits as rows
 from billhook.core.dialect_traits import Meanings
-from billhook.core.errors import BillhookError
 from billhook.core.lazy import LazyTable
 
 if TYPE_CHECKING:
@@ -83,7 +78,7 @@ def rounded(held: str, /, **rows: str) -> dict[str, Capabilities]:
 
 
 def rounded_row(can: str, held: str, event: str = "PreToolUse", **instead: str) -> Capabilities:
-    """One row. `instead`: exceptions from the result of `downgrade`."""
+    """One row. `instead`: exceptions from the result of `downgrade`, and what else happens to a supported field."""
     one = row(can)
     clauses = {"deny": _late_denial(one), "context": f"held until {held}" if held and event != "SessionEnd" else ""}
     if one.deny:
@@ -93,7 +88,8 @@ def rounded_row(can: str, held: str, event: str = "PreToolUse", **instead: str) 
     if one.deny and event in WAITING:
         clauses["allow"] = "is left to the agent's own permissions"
         clauses["rewrite_input"] = "becomes deny; the reason has the new input"
-    said = {field: clause for field, clause in (clauses | instead).items() if clause and not getattr(one, field)}
+    told = {field: clause for field, clause in clauses.items() if not getattr(one, field)} | instead
+    said = {field: clause for field, clause in told.items() if clause}
     return msgspec.structs.replace(one, instead=MappingProxyType(said))
 
 
@@ -137,6 +133,7 @@ REFUSAL_KINDS: Final = {
 """By event: its kind in a row of refusals."""
 
 
+PATH: Final = {"path": "file_path"}
 OLD_AND_NEW: Final = {"old_str": "old_string", "new_str": "new_string"}
 
 
@@ -262,13 +259,8 @@ class TrustCheck(NamedTuple):
             yield Trust("fail", f"{path} disables all hooks (`disableAllHooks`)", "change that setting")
 
 
-# How an agent's file contains the settings with its hooks.
-
-_WRITTEN: Final = ("exec ", "command -v ")  # the beginnings of commands that `install` writes
-
-
 class SettingsFormat:
-    """The format of an agent's settings file: usually JSON."""
+    """The format of an agent's settings file: usually JSON. `formats` has those of several agents."""
 
     def read(self, text: str) -> str:
         """The settings of a file, as JSON."""
@@ -277,64 +269,6 @@ class SettingsFormat:
     def write(self, settings: str, text: str) -> str:
         """The file with these settings; `text`: its current content."""
         return settings
-
-
-class InYaml(SettingsFormat):
-    """The `hooks` of a YAML file, written as JSON; other parts of the file are unchanged. The agent starts commands
-    without a shell, so those that `install` writes get one."""
-
-    def read(self, text: str) -> str:
-        _, hooks, _ = _parted(text)
-        return json.dumps({"hooks": _each(hooks, without_shell)}, indent=2, default=str) + "\n" if hooks else ""
-
-    def write(self, settings: str, text: str) -> str:
-        before, _, after = _parted(text)
-        hooks = _each((json.loads(settings) if settings.strip() else {}).get("hooks", {}), with_shell)
-        written = textwrap.indent(json.dumps(hooks, indent=2, ensure_ascii=False), "  ").lstrip()
-        return before + (f"hooks: {written}\n" if hooks else "") + after
-
-
-def _parted(text: str) -> tuple[str, dict[str, Any], str]:
-    """The text before the hooks of a YAML file, the hooks, and the text after them. Raises BillhookError."""
-    import yaml
-
-    try:
-        root, said = yaml.compose(text, Loader=yaml.SafeLoader), yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise BillhookError(f"can't read the file: {error}", hint="fix the file") from None
-    pairs = root.value if isinstance(root, yaml.MappingNode) else []
-    if pairs and isinstance(root, yaml.MappingNode) and root.flow_style:
-        raise BillhookError("the file is one `{...}`", hint="write each key on its own line")
-    for key, value in pairs:
-        if key.value == "hooks":
-            end = value.end_mark.index
-            kept = text[key.start_mark.index : end].rstrip()
-            while kept.rpartition("\n")[2].lstrip().startswith("#"):  # comments about the next key
-                kept = kept.rpartition("\n")[0].rstrip()
-            rest = text[key.start_mark.index + len(kept) :]
-            hooks = said["hooks"] if isinstance(said["hooks"], dict) else {}
-            return text[: key.start_mark.index], hooks, rest.removeprefix("\n")
-    return text + ("\n" if text and not text.endswith("\n") else ""), {}, ""
-
-
-def _each(hooks: dict[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
-    def changed(entry: Any) -> Any:
-        command = entry.get("command") if isinstance(entry, dict) else None
-        return {**entry, "command": change(command)} if isinstance(command, str) else entry
-
-    return {event: [*map(changed, some)] if isinstance(some, list) else some for event, some in hooks.items()}
-
-
-def with_shell(command: str) -> str:
-    """The command for an agent that starts it without a shell."""
-    return f"sh -c {shlex.quote(command)}" if command.startswith(_WRITTEN) else command
-
-
-def without_shell(command: str) -> str:
-    words: list[str] = []
-    with suppress(ValueError):
-        words = shlex.split(command) if command.startswith("sh -c ") else []
-    return words[2] if len(words) == 3 and words[2].startswith(_WRITTEN) else command
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
@@ -379,7 +313,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """For an agent that uses another agent's dialect with different names: a payload with the names of that dialect."""
     input_for: Callable[[Payload, Payload], dict[str, Any]] | None = None
     """The reverse: a rewritten input with the names of the original input."""
-    escapes: str = ""  # a sentence about calls for which it runs no hooks
+    escapes: str = ""  # a sentence about calls for which it runs no hooks, for `doctor`
     reads_claude: tuple[Scope, ...] = ()  # the settings of Claude Code that it also reads
     marks: Mapping[str, str] = _NONE  # Variables that it sets for its children, and its name then; empty: its title.
     packages: tuple[tuple[str, str], ...] = ()  # the npm package of its program: scope, and name
@@ -447,6 +381,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     equal_once: bool = False  # whether it runs a command once that several entries of its settings name
     variable_files: tuple[str, ...] = (".env",)
     """Files of a project from which it, or the user's shell, may have variables."""
+    headless: frozenset[str] = frozenset()  # words of a command line that starts it without a person
     unattended: Callable[[Payload, Mapping[str, str]], bool] = lambda _payload, _environ: False
     """Whether no person sees its questions in this run, as far as payload and variables tell."""
 
@@ -540,5 +475,32 @@ def way_up(folder: str) -> Iterator[str]:
 def dig(value: object, *keys: str) -> object:
     """The value below some keys; None if it is missing."""
     for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
+        value = mapping(value).get(key)
     return value
+
+
+def mapping(value: object) -> dict[str, Any]:
+    """The same object; empty for any other value."""
+    return value if isinstance(value, dict) else {}
+
+
+def items(value: object) -> list[Any]:
+    """The same list; empty for any other value."""
+    return value if isinstance(value, list) else []
+
+
+def only(value: object) -> dict[str, Any]:
+    """The only object of a list; empty for any other value."""
+    return mapping(value[0]) if isinstance(value, list) and len(value) == 1 else {}
+
+
+def set_folder(payload: dict[str, Any], folders: object) -> None:
+    """Fills in the folder of a payload without one: the first of these."""
+    for folder in items(folders)[:1]:
+        if isinstance(folder, str) and folder and not payload.get("cwd"):
+            payload["cwd"] = folder
+
+
+def without(fields: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """The other fields."""
+    return {name: value for name, value in fields.items() if name not in names}

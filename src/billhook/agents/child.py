@@ -214,19 +214,19 @@ def line(payload: Mapping[str, Any], meanings: Meanings, texts: Mapping[str, byt
     """One line of JSON, because seed 003's guard reads one line. `texts` are fields that are already encoded."""
     if not texts:
         return strictjson.written(payload, spaced=meanings.spaced_json) + b"\n"
-    parts: list[bytes] = []
+    parts: list[bytes] = []  # joined once: a field may have many megabytes
     others: dict[str, Any] = {}  # fields since the last encoded one, written together
     for key, value in payload.items():
         if not (text := texts.get(key)):
             others[key] = value
             continue
         if others:
-            parts.append(strictjson.written(others)[1:-1])
-        parts.append(strictjson.written(key) + b": " + text)
+            parts += (b", ", strictjson.written(others)[1:-1])
+        parts += (b", ", strictjson.written(key), b": ", text)
         others = {}
     if others:
-        parts.append(strictjson.written(others)[1:-1])
-    return b"{" + b", ".join(parts) + b"}\n"
+        parts += (b", ", strictjson.written(others)[1:-1])
+    return b"".join((b"{", *parts[1:], b"}\n"))
 
 
 def event_line(event: Event, meanings: Meanings) -> bytes:

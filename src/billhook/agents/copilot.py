@@ -1,4 +1,4 @@
-"""Copilot CLI, and VS Code's agent, which runs on it: both spellings of its events.
+"""Copilot CLI: both spellings of its events.
 
 Entries under `preToolUse` get `toolName` and answer with fields at the top; entries under `PreToolUse`, also those of
 `.claude/settings.json`, get the reference's names and answer in its format. An exit code of 2 blocks but loses the
@@ -140,8 +140,7 @@ def _blocked(event: Event, reason: str, context: str) -> Payload:
 
 
 def _kind(event: Event) -> str:
-    response = getattr(event, "tool_response", None)
-    given = response if isinstance(response, dict) else {}
+    given = base.mapping(getattr(event, "tool_response", None))
     kind = given.get("resultType", given.get("result_type"))
     return kind if isinstance(kind, str) else "success"
 
@@ -168,8 +167,7 @@ def _trust(check: base.TrustCheck) -> Iterator[base.Trust]:
     for name in ("config.json", "settings.json"):
         yield from check.switched_off(os.path.join(check.agent.home(), name))
         for key in ("trusted_folders", "trustedFolders"):
-            value = check.read(name).get(key)
-            folders += [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+            folders += [one for one in base.items(check.read(name).get(key)) if isinstance(one, str)]
     real = [os.path.realpath(one) for one in folders]
     yield check.folder(any(folder in real for folder in base.way_up(check.project)))
 
@@ -279,63 +277,5 @@ AGENT: Final = base.Agent(
     why_no_http="it supports https addresses only, and allows a call if they fail",
     event_argument=True,
 )
-
-# -- VS Code's agent: it reads Claude Code's settings and obeys its answers, but sends payloads with different names
-#
-# From its documentation, not measured. Canonical names are added beside the original ones, so that a guard for `Bash`
-# and `file_path` runs; the original fields are unchanged.
-
-_VSCODE_TOOLS: Final = base.pairs(
-    "run_in_terminal=Bash runInTerminal=Bash runTerminalCommand=Bash create_file=Write createFile=Write "
-    "replace_string_in_file=Edit multi_replace_string_in_file=Edit insert_edit_into_file=Edit editFiles=Edit "
-    "read_file=Read readFile=Read"
-)
-_VSCODE_FIELDS: Final = base.pairs(
-    "file_path=filePath content=content old_string=oldString new_string=newString command=command"
-)
-"""The canonical names of input fields, and VS Code's."""
-
-
-def _vscode_payload(sent: Mapping[str, Any]) -> dict[str, Any]:
-    known: dict[str, Any] = {"hook_event_name": sent.get("hookEventName"), "session_id": sent.get("sessionId", "")}
-    tool, given = sent.get("tool_name"), sent.get("tool_input")
-    if isinstance(tool, str) and tool in _VSCODE_TOOLS:
-        known |= {"tool_name": _VSCODE_TOOLS[tool], "original_tool_name": tool}
-    if isinstance(given, Mapping):
-        known["tool_input"] = _vscode_input(given)
-    return {**sent, **known}
-
-
-def _vscode_input(given: Mapping[str, Any]) -> dict[str, Any]:
-    added = {ours: given[theirs] for ours, theirs in _VSCODE_FIELDS.items() if theirs in given and ours not in given}
-    files = given.get("files")
-    if "file_path" not in added and isinstance(files, list) and len(files) == 1 and isinstance(files[0], str):
-        added["file_path"] = files[0]
-    return {**given, **added}
-
-
-def _vscode_own_input(rewritten: Mapping[str, Any], sent: Mapping[str, Any]) -> dict[str, Any]:
-    """A rewritten input with VS Code's names: a change of a canonical name is applied to the original name."""
-    own = dict(rewritten)
-    for ours, theirs in _VSCODE_FIELDS.items():
-        if ours in sent or ours not in own:
-            continue
-        value = own.pop(ours)
-        if theirs in sent and value != sent[theirs]:
-            own[theirs] = value
-        elif theirs not in sent and value not in sent.get("files", ()):
-            own["files"] = [value]
-    return own
-
-
-VSCODE: Final = base.Agent(
-    name="vscode",
-    title="VS Code",
-    aliases=("vscode", "vs-code", "VSCode", "code"),
-    sends=lambda payload, _environ: 2 * ("hookEventName" in payload and "hook_event_name" not in payload),
-    payload_of=_vscode_payload,
-    input_for=_vscode_own_input,
-    reads_claude=("user", "project"),
-)
-AGENTS = {"copilot": AGENT, "vscode": VSCODE}
+AGENTS = {"copilot": AGENT}
 DIALECTS = {"copilot": _Copilot(AGENT)}

@@ -3,7 +3,6 @@
 Read in its source, not measured: its npm package fetches the program from GitHub when it is installed.
 """
 
-from collections.abc import Iterator, Mapping
 from typing import Final
 
 from billhook.agents import base
@@ -49,16 +48,6 @@ class _Crush(AgentDialect):
         return Answer(**said)
 
 
-def _trust(check: base.TrustCheck) -> Iterator[base.Trust]:
-    if check.installed:
-        text = "Crush runs hooks for its main agent only: calls of its sub-agents are not checked"
-        yield base.Trust("note", text, "add a rule that denies the tool `agent`, if you need them checked")
-
-
-def _sends(payload: base.Payload, environ: Mapping[str, str]) -> int:
-    return 2 * ("event" in payload and "cwd" in payload and "hook_event_name" not in payload)
-
-
 AGENT: Final = base.Agent(
     name="crush",
     title="Crush",
@@ -69,7 +58,7 @@ AGENT: Final = base.Agent(
         "agent=Agent"
     ),
     capabilities=base.rounded("", PreToolUse="allow deny rewrite_input context stop"),
-    sends=_sends,
+    sends=lambda payload, _environ: 2 * ({"event", "cwd"} <= {*payload} and "hook_event_name" not in payload),
     marks={"CRUSH": ""},
     packages=(("@charmland", "crush"),),
     program="crush",
@@ -77,11 +66,10 @@ AGENT: Final = base.Agent(
     user_file=".config/crush/crush.json",
     home_variable="XDG_CONFIG_HOME",
     traces=("crush",),
-    trust=_trust,
+    escapes="calls of Crush's sub-agents are not checked; a rule that denies the tool `agent` prevents them",
     next_steps=(("any", "restart Crush: it reads its settings when it starts"),),
     shape="flat",
     typed=False,
-    why_no_http="it has no HTTP hooks",
     parallel=True,
 )
 AGENTS = {"crush": AGENT}

@@ -55,11 +55,9 @@ class _Cursor(AgentDialect):
     # -- reading
 
     def read(self, payload: Payload, env: Mapping[str, str]) -> Payload:
-        roots = payload.get("workspace_roots")
         if not payload.get("session_id") and isinstance(payload.get("conversation_id"), str):
             payload["session_id"] = payload["conversation_id"]
-        if not payload.get("cwd") and isinstance(roots, list) and roots and isinstance(roots[0], str):
-            payload["cwd"] = roots[0]
+        base.set_folder(payload, payload.get("workspace_roots"))
         payload = super().read(payload, env)
         if isinstance(payload.get("loop_count"), int):
             payload.setdefault("stop_hook_active", payload["loop_count"] > 0)
@@ -173,8 +171,8 @@ def _file_read(payload: Payload) -> Payload:
 def _file_edited(payload: Payload) -> Payload:
     edits = payload.get("edits")
     given: Payload = {"file_path": payload.get("file_path"), "edits": edits}
-    if isinstance(edits, list) and len(edits) == 1 and isinstance(edits[0], dict):
-        given |= {key: edits[0][key] for key in ("old_string", "new_string") if key in edits[0]}
+    edit = base.only(edits)
+    given |= {key: edit[key] for key in ("old_string", "new_string") if key in edit}
     return {"tool_name": "Edit", "tool_input": given}
 
 
@@ -330,6 +328,7 @@ AGENT: Final = base.Agent(
     reads_claude=("user", "project"),
     marks={"CURSOR_AGENT": ""},  # not CURSOR_TRACE_ID, which the user's terminal inside the editor has, too
     program="cursor-agent",
+    headless=frozenset({"-p", "--print"}),
     without_program=True,  # the editor
     project_file=".cursor/hooks.json",
     user_file=".cursor/hooks.json",

@@ -19,8 +19,7 @@ class _Devin(AgentDialect):
     words: Mapping[str, Decision] = {**WORDS, "approve": Decision.ALLOW}
 
     def read(self, payload: Payload, env: Mapping[str, str]) -> Payload:
-        if not payload.get("cwd") and env.get("DEVIN_PROJECT_DIR"):
-            payload["cwd"] = env["DEVIN_PROJECT_DIR"]
+        base.set_folder(payload, [env.get("DEVIN_PROJECT_DIR")])
         return super().read(payload, env)
 
     def decide(self, event: Event, answer: Answer) -> tuple[Payload, Payload]:
@@ -65,7 +64,6 @@ AGENT: Final = base.Agent(
     traces=("devin",),
     head={"version": 1},
     next_steps=(("any", "restart Devin"),),
-    why_no_http="it has no HTTP hooks",
 )
 AGENTS = {"devin": AGENT}
 DIALECTS = {"devin": _Devin(AGENT)}

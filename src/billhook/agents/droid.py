@@ -23,8 +23,7 @@ class _Droid(ReferenceForm):
     )
 
     def read(self, payload: Payload, env: Mapping[str, str]) -> Payload:
-        if not payload.get("cwd") and env.get("FACTORY_PROJECT_DIR"):
-            payload["cwd"] = env["FACTORY_PROJECT_DIR"]
+        base.set_folder(payload, [env.get("FACTORY_PROJECT_DIR")])
         return super().read(payload, env)
 
     def write(self, payload: Payload, event: Event) -> Payload:
@@ -47,8 +46,6 @@ def _trust(check: base.TrustCheck) -> Iterator[base.Trust]:
     yield base.Trust("unknown", "Droid's files don't show whether an organisation's policy allows these hooks")
 
 
-_FILE: Final = {"path": "file_path"}
-
 AGENT: Final = base.Agent(
     name="droid",
     title="Factory Droid",
@@ -58,7 +55,7 @@ AGENT: Final = base.Agent(
     tools=base.pairs("Execute=Bash Create=Write ApplyPatch=apply_patch FetchUrl=WebFetch Task=Agent"),
     inputs={
         "Edit": {**base.OLD_AND_NEW, "change_all": "replace_all"},
-        "Read": _FILE,
+        "Read": base.PATH,
         "apply_patch": {"input": "command"},
     },
     capabilities=base.rounded(
@@ -77,12 +74,12 @@ AGENT: Final = base.Agent(
     marks={"FACTORY_PROJECT_DIR": ""},
     packages=(("@factory", "cli"),),
     program="droid",
+    headless=frozenset({"exec"}),
     project_file=".factory/settings.json",
     user_file=".factory/settings.json",
     beside=_beside,
     trust=_trust,
     next_steps=(("any", "restart Droid, and review billhook's hooks in `/hooks`: it reads them when it starts"),),
-    why_no_http="it has no HTTP hooks",
     system_message=True,
     parallel=True,
 )

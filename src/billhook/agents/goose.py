@@ -1,9 +1,10 @@
 """Goose: hooks of a plugin folder, with the event's name in `event`. Only a tool call can be refused, by exit code 2.
 
-From its source, not measured.
+From its source, not measured. Of two plugins with one name it loads only that of the project.
 """
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from billhook.agents import base
@@ -24,6 +25,17 @@ class _Goose(ExitForm):
         return super().read(payload, env)
 
 
+def _trust(check: base.TrustCheck) -> Iterator[base.Trust]:
+    folder, user = os.path.dirname(os.path.dirname(_FILE)), os.path.dirname(check.agent.home())
+    for root, name in ((user, ""), (check.project, ""), (check.project, ".local")):
+        path = os.path.join(root, f".config/goose/settings{name}.json")
+        if "billhook" in base.items(check.settings(path).get("disabledPlugins")):
+            yield base.Trust("fail", f"{path} disables billhook's plugin (`disabledPlugins`)", "change that setting")
+    if {one.scope for one in check.installed} == {"user"} and os.path.isdir(os.path.join(check.project, folder)):
+        text = f"Goose loads {folder} of the project instead of your plugin of that name, and it does not call billhook"
+        yield base.Trust("fail", text, "remove that folder, or: billhook install goose --project")
+
+
 _EVENTS: Final = "PreToolUse PostToolUse PostToolUseFailure UserPromptSubmit SessionStart SessionEnd Stop"
 _FILE: Final = ".agents/plugins/billhook/hooks/hooks.json"
 
@@ -35,8 +47,8 @@ AGENT: Final = base.Agent(
     only_its=("PreToolUseResult",),
     tools=base.pairs("developer__shell=Bash developer__write=Write developer__edit=Edit"),
     inputs={
-        "Write": {"path": "file_path"},
-        "Edit": {"path": "file_path", "before": "old_string", "after": "new_string"},
+        "Write": base.PATH,
+        "Edit": {**base.PATH, "before": "old_string", "after": "new_string"},
     },
     capabilities=base.rounded("", PreToolUse="deny", **dict.fromkeys(_EVENTS.split()[1:], "")),
     refusals=(base.Refusal("prompt subagent compact", 0, None, "client"), base.Refusal("")),
@@ -47,9 +59,9 @@ AGENT: Final = base.Agent(
     user_file=_FILE,
     traces=("../.config/goose",),
     own_file=True,
+    trust=_trust,
     next_steps=(("any", "restart Goose; versions before 1.48 allow a call if the hook fails"),),
     fail_closed=("on_failure", "block"),
-    why_no_http="it has no HTTP hooks",
     event_argument=True,
 )
 AGENTS = {"goose": AGENT}

@@ -10,6 +10,7 @@ from typing import Final
 
 from billhook.agents import base
 from billhook.agents.codec import AgentDialect, Payload, kinds, known, spoken
+from billhook.agents.formats import InYaml, with_shell
 from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings
 from billhook.core.events import Event
@@ -19,8 +20,7 @@ _TOP: Final = kinds("action decision message reason context", objects="args")
 
 class _Hermes(AgentDialect):
     def read(self, payload: Payload, env: Mapping[str, str]) -> Payload:
-        told = payload.get("extra")
-        extra = told if isinstance(told, dict) else {}
+        extra = base.mapping(payload.get("extra"))
         if isinstance(extra.get("tool_call_id"), str):
             payload.setdefault("tool_use_id", extra["tool_call_id"])
         if payload.get("hook_event_name") == _EVENTS["UserPromptSubmit"]:
@@ -51,10 +51,10 @@ class _Hermes(AgentDialect):
 
 
 def _trust(check: base.TrustCheck) -> Iterator[base.Trust]:
-    approvals = check.read("shell-hooks-allowlist.json").get("approvals")
-    approved = [(one.get("event"), one.get("command")) for one in approvals or () if isinstance(one, dict)]
+    approvals = map(base.mapping, base.items(check.read("shell-hooks-allowlist.json").get("approvals")))
+    approved = [(one.get("event"), one.get("command")) for one in approvals]
     entries = [entry for one in check.installed for entry in one.entries]
-    missing = [one for one in entries if (one.event, base.with_shell(one.data["command"])) not in approved]
+    missing = [one for one in entries if (one.event, with_shell(one.data["command"])) not in approved]
     if missing:
         text = f"Hermes silently skips {len(missing)} of {len(entries)} entries: they are not approved"
         yield base.Trust("fail", text, "start `hermes` in a terminal, and approve billhook's hooks")
@@ -67,7 +67,6 @@ _EVENTS: Final = base.pairs(
     "SessionEnd=on_session_end Stop=pre_verify SubagentStart=subagent_start SubagentStop=subagent_stop"
 )
 
-_FILE: Final = {"path": "file_path"}
 
 AGENT: Final = base.Agent(
     name="hermes",
@@ -75,7 +74,7 @@ AGENT: Final = base.Agent(
     meanings=Meanings(name="hermes", naming="hermes", join="\n\n", timeout=60.0),
     event_names=_EVENTS,
     tools=base.pairs("terminal=Bash read_file=Read write_file=Write patch=Edit search_files=Grep web_extract=WebFetch"),
-    inputs={"Read": _FILE, "Write": _FILE, "Edit": _FILE},
+    inputs={"Read": base.PATH, "Write": base.PATH, "Edit": base.PATH},
     capabilities=base.rounded(
         "UserPromptSubmit",
         PreToolUse="deny",
@@ -98,7 +97,7 @@ AGENT: Final = base.Agent(
     program="hermes",
     user_file=".hermes/config.yaml",
     home_variable="HERMES_HOME",
-    format=base.InYaml(),
+    format=InYaml(),
     trust=_trust,
     next_steps=(("any", "start `hermes` in a terminal, and approve billhook's hooks: it silently skips other hooks"),),
     shape="flat",

@@ -62,8 +62,6 @@ def _hook(entry: dict[str, Any], trigger: str) -> dict[str, Any]:
     return {**({"name": name} if name else {}), "trigger": trigger, "action": action, **rest}
 
 
-_FILE: Final = {"path": "file_path"}
-
 AGENT: Final = base.Agent(
     name="kiro",
     title="Kiro",
@@ -73,7 +71,11 @@ AGENT: Final = base.Agent(
     tools=base.pairs(
         "execute_bash=Bash shell=Bash fs_read=Read read_file=Read fs_write=Write str_replace=Edit web_fetch=WebFetch"
     ),
-    inputs={"Read": _FILE, "Write": {**_FILE, "file_text": "content"}, "Edit": {**_FILE, **base.OLD_AND_NEW}},
+    inputs={
+        "Read": base.PATH,
+        "Write": {**base.PATH, "file_text": "content"},
+        "Edit": {**base.PATH, **base.OLD_AND_NEW},
+    },
     capabilities=base.rounded(
         "UserPromptSubmit or SessionStart",
         PreToolUse="deny",
@@ -94,7 +96,6 @@ AGENT: Final = base.Agent(
     shape="flat",
     head={"version": "v1"},
     named=True,
-    why_no_http="it has no HTTP hooks",
 )
 AGENTS = {"kiro": AGENT}
 DIALECTS = {"kiro": _Kiro(AGENT)}

@@ -1,6 +1,7 @@
 const about = (ctx) => ({ session_id: ctx.sessionId ?? ctx.sessionKey, cwd: ctx.workspaceDir ?? process.cwd() })
 const call = (event, ctx) => ({
-  ...about(ctx), tool_name: event.toolName, tool_use_id: event.toolCallId, tool_input: event.params, tool_response: event.result,
+  ...about(ctx), tool_name: event.toolName, tool_use_id: event.toolCallId, tool_input: event.params,
+  tool_response: shown(event.result?.content) ?? event.result, tool_result_is_error: event.result && event.result.details?.status === "error",
 })
 
 export default {

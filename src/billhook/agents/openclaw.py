@@ -1,7 +1,7 @@
 """OpenClaw, by a plugin. It denies a call itself if a plugin is too slow; an ask waits for its user.
 
-From its package's documentation. Measured in 2026.9.6: it loads a plugin only from a folder with both companions, which
-its settings name in three places; it lists a plugin that is one file as enabled, and never loads it.
+Measured in 2026.9.6. It loads a plugin only from a folder with both companions, which its settings name in three
+places; it lists a plugin that is one file as enabled, and never loads it.
 """
 
 import json
@@ -12,7 +12,6 @@ from billhook.agents import base
 from billhook.agents.plugin import PluginDialect, agent
 
 _EVENTS: Final = base.pairs("PreToolUse=before_tool_call PostToolUse=after_tool_call")
-_FILE: Final = {"path": "file_path"}
 _FOLDER: Final = ".openclaw/plugins/billhook"
 _COMPANIONS: Final[dict[str, dict[str, Any]]] = {
     "package.json": {
@@ -60,7 +59,7 @@ AGENT: Final = agent(
     "OpenClaw",
     event_names=_EVENTS,
     tools=base.pairs("exec=Bash read=Read write=Write edit=Edit grep=Grep web_fetch=WebFetch"),
-    inputs={"Read": _FILE, "Write": _FILE, "Edit": _FILE, "apply_patch": {"input": "command"}},
+    inputs={"Read": base.PATH, "Write": base.PATH, "Edit": base.PATH, "apply_patch": {"input": "command"}},
     capabilities=base.rounded("", PreToolUse="deny ask rewrite_input", PostToolUse=""),
     sends=lambda payload, _environ: 2 * base.sends_own_names(_EVENTS.values(), payload),
     marks={"OPENCLAW_SHELL": ""},

@@ -1,11 +1,10 @@
 export default function billhook(pi) {
   let continued = false
-  const shown = (content) => content?.map((part) => part.text ?? `(${part.type})`).join("\n")
   const output = ({ content, isError }) => ({ tool_response: shown(content), tool_result_is_error: isError })
   const call = (event) => ({ tool_name: event.toolName, tool_use_id: event.toolCallId, tool_input: event.input, ...output(event) })
   const on = (name, fields, act = () => {}) =>
     settings.hooks?.[name] && pi.on(name, async (event, ctx) => {
-      const about = { session_id: ctx.sessionManager.getSessionId(), cwd: ctx.cwd, has_ui: ctx.hasUI }
+      const about = { session_id: ctx.sessionManager.getSessionId(), transcript_path: ctx.sessionManager.getSessionFile?.(), cwd: ctx.cwd, has_ui: ctx.hasUI }
       return act(await check(name, { ...about, ...fields(event) }).catch((error) => ({ refusal: error.message })), event, ctx)
     })
   for (const name of ["session_start", "session_shutdown"]) on(name, ({ reason }) => ({ source: reason, reason }))

@@ -5,14 +5,13 @@ Versions before 0.87 have no event at the end of a run that can continue it: the
 
 from typing import Final
 
-from billhook.agents.base import TRUST_FIRST, pairs, rounded, rounded_row, sends_own_names
+from billhook.agents.base import PATH, TRUST_FIRST, pairs, rounded, rounded_row, sends_own_names
 from billhook.agents.plugin import PluginDialect, agent
 
 _EVENTS: Final = pairs(
     "PreToolUse=tool_call PostToolUse=tool_result UserPromptSubmit=input SessionStart=session_start "
     "SessionEnd=session_shutdown Stop=agent_before_settle"
 )
-_FILE: Final = {"path": "file_path"}
 _HELD: Final = "UserPromptSubmit or PostToolUse"
 
 AGENT: Final = agent(
@@ -20,7 +19,7 @@ AGENT: Final = agent(
     "pi",
     event_names=_EVENTS,
     tools=pairs("bash=Bash read=Read write=Write edit=Edit grep=Grep find=Glob ls=LS"),
-    inputs={"Read": _FILE, "Write": _FILE, "Edit": _FILE},
+    inputs={"Read": PATH, "Write": PATH, "Edit": PATH},
     capabilities=rounded(
         _HELD,
         PreToolUse="deny ask rewrite_input",
@@ -43,6 +42,7 @@ AGENT: Final = agent(
         ("any", "restart pi, or enter /reload: it loads extensions when it starts"),
         ("project", TRUST_FIRST.format("pi")),
     ),
+    transcripts=True,
     unattended=lambda payload, _environ: payload.get("has_ui") is False,
 )
 AGENTS = {"pi": AGENT}

@@ -29,3 +29,4 @@ const check = async (event, payload) => {
 }
 // The agent keeps its object: another one would be ignored.
 const rewrite = (args, input) => (Object.keys(args).forEach((key) => delete args[key]), Object.assign(args, input))
+const shown = (content) => content?.map((part) => part.text ?? `(${part.type})`).join("\n")

@@ -5,18 +5,16 @@ them send events with Claude Code's names of fields, and read Claude Code's `hoo
 """
 
 import json
-import os
 from typing import Any
 
 from msgspec import UNSET
 
-from billhook.agents.base import Agent, SettingsFormat
+from billhook.agents.base import Agent
 from billhook.agents.codec import AgentDialect, Payload, block, kinds
+from billhook.agents.formats import InProgram, source
 from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings
 from billhook.core.events import Event
-
-_BEGIN, _END = "const settings = ", "\nconst run = "
 
 
 class PluginDialect(AgentDialect):
@@ -44,24 +42,17 @@ class PluginDialect(AgentDialect):
         return said | ({"updated_output": inside["updatedToolOutput"]} if "updatedToolOutput" in inside else {})
 
 
-class Plugin(SettingsFormat):
+class Plugin(InProgram):
     """Settings in one line of a plugin, which is a file of at most 60 lines; the program is beside this module."""
+
+    begin, end = "const settings = ", "\nconst run = "
 
     def __init__(self, name: str, title: str) -> None:
         self.name, self.title = name, title
 
-    def read(self, text: str) -> str:
-        inside = _BEGIN in text and _END in text
-        return text.partition(_BEGIN)[2].partition(_END)[0] if inside else text
-
     def write(self, settings: str, text: str) -> str:
-        common = _source("plugin").replace("AGENT", self.title, 1).replace("NAME", self.name, 1)
-        return common.replace(f"{_BEGIN}{{}}", _BEGIN + _in_one_line(settings), 1) + _source(self.name)
-
-
-def _source(name: str) -> str:
-    with open(os.path.join(os.path.dirname(__file__), f"{name}.js"), encoding="utf-8") as file:
-        return file.read()
+        common = self.filled("plugin.js", _in_one_line(settings))
+        return common.replace("AGENT", self.title, 1).replace("NAME", self.name, 1) + source(f"{self.name}.js")
 
 
 def _in_one_line(settings: str) -> str:

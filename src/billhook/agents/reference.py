@@ -58,8 +58,8 @@ class JsonDialect(msgspec.Struct, frozen=True):
         return replace(reply, error=reply.error.replace("stdout", "the body", 1) if fine else f"HTTP status {status}")
 
     def read_call(self, stdin: bytes, env: Mapping[str, str]) -> Event:
-        event = events.decode(stdin)
-        why = tools.contradictory_event(event.payload)  # decodes all of it, so that an error is a malformed event
+        event = events.decode_all(stdin)
+        why = tools.contradictory_event(event.payload)
         if why:
             raise ContradictionError(why)
         return event

@@ -159,10 +159,32 @@ class _GeminiUseLine(msgspec.Struct):
         )
 
 
+class _PiUsage(msgspec.Struct, rename="camel"):
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+
+
+class _PiUse(msgspec.Struct):
+    model: str
+    usage: _PiUsage
+
+
+class _PiUseLine(msgspec.Struct):
+    id: str
+    message: _PiUse
+
+    @property
+    def found(self) -> _Use:
+        return _Use(self.id, self.message.model, Tokens(*msgspec.structs.astuple(self.message.usage)))
+
+
 _FORMATS: Final = (
     ((b'"usage"',), msgspec.json.Decoder(_ClaudeUseLine)),
     ((b'"total_token_usage"', b'"turn_context"'), msgspec.json.Decoder(_CodexUseLine)),
     ((b'"tokens"',), msgspec.json.Decoder(_GeminiUseLine)),
+    ((b'"cacheRead"',), msgspec.json.Decoder(_PiUseLine)),
 )
 """By agent: the words of its lines with tokens, or with the model of those that follow."""
 

@@ -449,6 +449,56 @@ def _result(call: _ToolCall) -> CallResult:
     return CallResult(call.id, "stopped" if call.status == "cancelled" else "ran")
 
 
-READERS: Final = {"claude": _claude, "codex": _codex, "gemini": _gemini}
+# pi: `sessions/<folder>/<time>_<session>.jsonl`.
+
+_PI_NO_TOOL: Final = re.compile(r"Tool \S+ not found")
+
+
+class _PiBlock(msgspec.Struct):
+    type: str = ""
+    id: str = ""
+    name: str = ""
+    arguments: Any = None
+    text: str = ""
+
+
+class _PiMessage(msgspec.Struct, rename={"call": "toolCallId"}):
+    role: str = ""
+    content: list[_PiBlock] | str | None = None
+    call: str = ""
+
+
+class _PiLine(msgspec.Struct):
+    message: _PiMessage
+    timestamp: str = ""
+
+
+_PI_LINE: Final = msgspec.json.Decoder(_PiLine)
+_PI_HEAD: Final = msgspec.json.Decoder(_Meta)
+
+
+def _pi(project: str, is_here: Callable[[str], bool], since: float = 0.0) -> Iterator[TranscriptFile]:
+    for path in named(os.path.join(AGENTS["pi"].home(), "sessions"), ".jsonl", since=since):
+        if (began := _began_in(path)) and is_here(began):
+            yield TranscriptFile(path, _pi_calls)
+
+
+def _pi_calls(lines: TranscriptLines) -> Iterator[Found]:
+    head = next(TranscriptLines(lines.path).decoded(_PI_HEAD, b'"session"'), _Meta())
+    for said in lines.decoded(_PI_LINE, b'"toolCall"', b'"toolCallId"'):
+        blocks = said.message.content if isinstance(said.message.content, list) else []
+        if said.message.role == "toolResult":
+            refused = any(_PI_NO_TOOL.fullmatch(block.text) for block in blocks)
+            yield CallResult(said.message.call, "refused" if refused else "ran")
+        elif said.message.role == "assistant":
+            yield from (_pi_call(one, said.timestamp, head) for one in blocks if one.type == "toolCall")
+
+
+def _pi_call(one: _PiBlock, time: str, head: _Meta) -> TranscriptCall:
+    given = one.arguments if isinstance(one.arguments, Mapping) else {}
+    return TranscriptCall(id=one.id, tool=one.name, input=given, time=time, session=head.id, cwd=head.cwd)
+
+
+READERS: Final = {"claude": _claude, "codex": _codex, "gemini": _gemini, "pi": _pi}
 """By agent: the transcripts of sessions that began in a project. The second argument tests whether a folder belongs to
 it; the third is the time since which a file must have been written."""

@@ -28,13 +28,11 @@ class _Windsurf(ExitForm):
 
     def read(self, payload: Payload, env: Mapping[str, str]) -> Payload:
         payload = super().read(payload, env)
-        info = payload.pop("tool_info", None)
-        given: dict[str, Any] = dict(info) if isinstance(info, dict) else {}
+        given = {**base.mapping(payload.pop("tool_info", None))}
         kind = str(payload.get("hook_event_name", "")).partition("_")[2]
         if kind in _KINDS:
             payload |= _call(kind, given)
-        if isinstance(given.get("cwd"), str):
-            payload.setdefault("cwd", given["cwd"])
+        base.set_folder(payload, [given.get("cwd")])
         payload |= {ours: given[own] for own, ours in _TEXTS.items() if own in given}
         return payload
 
@@ -60,12 +58,11 @@ def _call(kind: str, given: Mapping[str, Any]) -> Payload:
         name = f"mcp__{given.get('mcp_server_name', '')}__{given.get('mcp_tool_name', '')}"
         return {"tool_name": name, "original_tool_name": kind, "tool_input": given.get("mcp_tool_arguments", {})}
     made: Payload = {"tool_name": kind, "tool_input": {**given}}
-    edits = given.get("edits")
-    if kind == "write_code" and isinstance(edits, list) and len(edits) == 1 and isinstance(edits[0], dict):
-        made["tool_input"] |= {key: edits[0][key] for key in ("old_string", "new_string") if key in edits[0]}
-        if not edits[0].get("old_string"):  # the whole file
+    if kind == "write_code" and (edit := base.only(given.get("edits"))):
+        made["tool_input"] |= {key: edit[key] for key in ("old_string", "new_string") if key in edit}
+        if not edit.get("old_string"):  # the whole file
             made["tool_name"] = "write_file"
-            made["tool_input"]["content"] = edits[0].get("new_string", "")
+            made["tool_input"]["content"] = edit.get("new_string", "")
     return made
 
 
@@ -107,7 +104,6 @@ AGENT: Final = base.Agent(
     typed=False,
     timeout_key="",
     longest=dict.fromkeys((*_EVENTS, *_PARTS), 30),
-    why_no_http="it has no HTTP hooks",
     event_argument=True,
 )
 AGENTS = {"windsurf": AGENT}

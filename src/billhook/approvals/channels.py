@@ -1,4 +1,4 @@
-"""Report a question to people: on the desktop, to an HTTP endpoint, by ntfy, by Slack.
+"""Report a question to people: on the desktop, to an HTTP endpoint, by ntfy, by Slack; and the links in these messages.
 
 Each message is sent in a thread of its own, once, and nothing waits for it: a channel that hangs or fails never delays
 an answer that comes from somewhere else. No problem shows an address, because it may contain a secret.
@@ -16,20 +16,68 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
-from urllib.parse import urlsplit
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 from msgspec.structs import replace
 
-from billhook.approvals import links
-from billhook.approvals.links import LinkOwner
+from billhook.approvals import ApprovalSettings, Channel
 from billhook.approvals.queue import WINDOW, QueuedQuestion
-from billhook.approvals.settings import ApprovalSettings, Channel
 from billhook.core import client_env, strictjson
-from billhook.core.errors import BillhookError
+from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import visible
 from billhook.runners.webhook import address_problem
+from billhook.store.redaction import kept_key
+
+ANSWERS: Final = ("allow", "deny")
+PATH: Final = "/approve/"
+_KEY: Final = "approvals.key"
+
+
+class LinkError(UsageError):
+    """A link that is not valid: a wrong signature, or one that has expired."""
+
+
+class LinkOwner(NamedTuple):
+    """Who got a link: the channel, and the person that the configuration names for it."""
+
+    via: str
+    by: str = ""
+
+
+def sign(key: bytes, id: str, answer: str, until: int, owner: LinkOwner) -> str:  # noqa: A002 (its name in the record)
+    """The signature of one answer to one question."""
+    signed = "\n".join((id, answer, str(until), quote(owner.via), quote(owner.by)))
+    return hmac.new(key, signed.encode(), "sha256").hexdigest()
+
+
+def signed_link(root: Path, base: str, id: str, until: float, owner: LinkOwner) -> str:  # noqa: A002
+    """The link of a question for one channel, valid until a time. Raises StoreError."""
+    key, end = signing_key(root), int(until)
+    fields = {"until": end, **owner._asdict(), **{one: sign(key, id, one, end, owner) for one in ANSWERS}}
+    return f"{base.rstrip('/')}{PATH}{quote(id)}?{urlencode(fields)}"
+
+
+def check(root: Path, id: str, answer: str, fields: Mapping[str, str]) -> LinkOwner:  # noqa: A002
+    """Check the link of an answer; returns whose it is. `fields` is the query of the link. Raises LinkError."""
+    until, owner = fields.get("until", ""), LinkOwner(fields.get("via", ""), fields.get("by", ""))
+    if answer not in ANSWERS or not (until.isascii() and until.isdigit() and len(until) < 16):
+        raise LinkError("this link is not complete")
+    right = sign(signing_key(root), id, answer, int(until), owner)
+    if not hmac.compare_digest(right.encode(), fields.get(answer, "").encode("utf-8", "replace")):
+        raise LinkError("the signature of this link is wrong")
+    if time.time() > int(until):
+        raise LinkError("this link has expired")
+    return owner
+
+
+def signing_key(root: Path) -> bytes:
+    """The user's key for links, created if it is missing. Raises StoreError."""
+    return kept_key(Path(root), _KEY)
+
+
+# Messages:
 
 _TIMEOUT: Final = 10.0
 _LONGEST: Final = 1500  # characters of a call in a message; the whole call is in `billhook approvals` and on the page
@@ -54,7 +102,8 @@ class ChannelMessage(msgspec.Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        return f"{self.question.agent} asks in {os.path.basename(self.question.project)}"
+        folder = os.path.basename(self.question.project)
+        return f"{self.question.agent} asks in {visible(folder).replace(chr(10), ' ')}"
 
     def text(self, longest: int = _LONGEST) -> str:
         """The question for people. A long call is cut, and that is visible."""
@@ -87,7 +136,7 @@ class ChannelMessage(msgspec.Struct, frozen=True):
                         return file
         return ""
 
-    def post(self, body: bytes, headers: Mapping[str, str]) -> None:
+    def post(self, body: bytes, headers: Mapping[str, str | bytes]) -> None:
         """Send one request to the channel's address. Raises _UnsentError."""
         url = self.filled(self.channel.to)
         if problem := address_problem(url):
@@ -133,7 +182,7 @@ def _webhook(message: ChannelMessage) -> None:
     """JSON, signed with the channel's secret: HMAC-SHA256 of `{timestamp}.{body}`."""
     question = msgspec.to_builtins(message.question)
     shown = {name: value for name, value in question.items() if name not in _PRIVATE}
-    answers = {one: f"{message.link}&answer={one}" for one in links.ANSWERS} if message.link else None
+    answers = {one: f"{message.link}&answer={one}" for one in ANSWERS} if message.link else None
     body = strictjson.encode({"question": shown, "link": message.link or None, "answers": answers})
     stamp = str(int(time.time()))
     key = message.filled(message.channel.secret).encode()
@@ -143,9 +192,9 @@ def _webhook(message: ChannelMessage) -> None:
 
 
 def _ntfy(message: ChannelMessage) -> None:
-    headers = {"Title": message.title.encode("ascii", "replace").decode(), "Tags": "question"}
+    headers: dict[str, str | bytes] = {"Title": message.title.encode(), "Tags": "question"}
     if message.link:
-        buttons = (f"http, {one.title()}, {message.link}&answer={one}, clear=true" for one in links.ANSWERS)
+        buttons = (f"http, {one.title()}, {message.link}&answer={one}, clear=true" for one in ANSWERS)
         headers |= {"Click": message.link, "Actions": "; ".join(buttons)}
     message.post(message.text().encode(), headers)
 
@@ -183,7 +232,7 @@ def _send(message: ChannelMessage, base: str, root: Path, problems: list[str]) -
     channel, question = message.channel, message.question
     try:
         owner = LinkOwner(channel.kind, channel.who)
-        link = links.link(root, base, question.id, question.until + WINDOW, owner) if base else ""
+        link = signed_link(root, base, question.id, question.until + WINDOW, owner) if base else ""
         _SENDERS[channel.kind](replace(message, link=link))
     except _UnsentError as error:
         problems.append(f"{channel.kind}: {error}")

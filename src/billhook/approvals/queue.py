@@ -4,6 +4,7 @@ A question is one event whose verdict is `ask`. An allow is for exactly that cal
 counts if silence has denied the call, and the agent repeats it. An answer never changes: the first one wins.
 """
 
+import asyncio
 import os
 import secrets
 import threading
@@ -16,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from billhook.core.errors import UsageError
-from billhook.store.files import StoreError
+from billhook.store.files import LockedError, LockFile, StoreError, locked, stamp
 from billhook.store.state import FileState, Value, listed
 
 KIND: Final = "questions"
@@ -100,11 +101,7 @@ class Questions:
 
     def stamp(self) -> tuple[int, ...]:
         """Changes if another process has changed the questions. Costs one stat."""
-        try:
-            found = os.lstat(self._path)
-        except OSError:
-            return ()
-        return found.st_ino, found.st_mtime_ns, found.st_size
+        return stamp(self._path)
 
     def all(self) -> list[QueuedQuestion]:
         """The questions of one day, oldest first."""
@@ -195,3 +192,58 @@ def _fitted(known: list[QueuedQuestion]) -> list[QueuedQuestion]:
 
 def _joins(one: QueuedQuestion) -> bool:
     return one.state in ("waiting", "late") or one.usable
+
+
+# Wait until a person answers a question, in any process, or until its time is over.
+
+_INTERVAL: Final = 0.05
+_seen: Final[dict[Path, tuple[tuple[int, ...], dict[str, QueuedQuestion]]]] = {}
+"""By root: the questions as they were last read, with their stamp. All that wait in this process share them."""
+
+
+async def wait(questions: Questions, question: QueuedQuestion, seconds: float) -> QueuedQuestion:
+    """The question when it is answered; without an answer when the time is over. Raises StoreError."""
+    ends = time.monotonic() + seconds
+    while True:
+        question = _last_read(questions).get(question.id, question)
+        left = ends - time.monotonic()
+        if question.answer or left <= 0:
+            return question
+        await asyncio.sleep(min(_INTERVAL, left))
+
+
+def _last_read(questions: Questions) -> dict[str, QueuedQuestion]:
+    stamp = questions.stamp()
+    before, known = _seen.get(questions.root, ((), {}))
+    if stamp != before:
+        known = {one.id: one for one in questions.all()}
+        _seen[questions.root] = stamp, known
+    return known
+
+
+# Whether a person sees questions as they come: on an open page, or in a terminal with `billhook approvals --watch`.
+#
+# Each of them holds a shared lock on one file. So one that ended, in whatever way, does not count.
+
+_SECONDS: Final = 0.02  # others that check hold the lock for an instant, those that watch hold it as long as they do
+
+
+def watcher(root: Path) -> LockFile:
+    """What a process holds while its user sees new questions."""
+    return LockFile(_path(root), root, shared=True)
+
+
+def is_watched(root: Path) -> bool:
+    """Whether some process shows new questions to a person."""
+    path = _path(root)
+    if not os.path.lexists(path):
+        return False
+    try:
+        with locked(path, root=root, seconds=_SECONDS):
+            return False
+    except StoreError as error:
+        return isinstance(error, LockedError)
+
+
+def _path(root: Path) -> Path:
+    return FileState(root).path(KIND, KEY).with_name("watched")

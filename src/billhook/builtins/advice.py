@@ -118,6 +118,12 @@ SPECIAL: Final = (
     Words("kill", "shutdown|reboot|halt|poweroff|init|telinit|systemctl reboot|systemctl poweroff|systemctl halt",
           "shut down this machine", _BY_USER),
     Words("kill", "systemctl|service|launchctl|rc-service", "stop services of this machine ({target})", _BY_USER),
+    Words("kill", "fork bomb", "start commands without end",
+          "Let each round end before the next one: `for i in 1 2 3; do COMMAND; done`."),
+    Words("kill", "aws|gcloud|az", "stop machines that others may use ({target})", _BY_USER),
+    Words("permissions", "aws|gcloud|gsutil|kubectl|oc", "change who has access to {target}", _BY_USER),
+    Words("read-secret", "echo|printf", instead="Use it where it is needed. `test -n \"$NAME\" && echo set` shows that "
+          "it is set."),
     Words("destroy-data", "psql|mysql|mariadb|sqlite3|sqlcmd|duckdb|clickhouse-client|cockroach|usql|mycli|pgcli",
           instead="Limit it to single rows (`DELETE ... WHERE`), or let the user run it after a backup."),
     Words("destroy-data", "redis-cli|valkey-cli", "delete all keys of a database",
@@ -214,7 +220,7 @@ def instead(judged: "EffectVerdict") -> str:
         return "Ask the user to delete it."
     if effect.kind == "force-push" and effect.weight == "heavy":
         return _TO_A_BRANCH
-    if effect.kind == "read-secret" and ".env" not in effect.target:
+    if effect.kind == "read-secret" and ".env" not in effect.target and not special:
         return "Let the program that needs the file read it. `ls -l FILE` shows that it exists."
     if effect.kind == "disarm" and not effect.target:
         return ""  # billhook's own verbs and packages: the reason already names who can run them

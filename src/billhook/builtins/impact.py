@@ -18,7 +18,7 @@ from billhook.core import client_env
 from billhook.effects import gitstate
 from billhook.effects.effect import UNKNOWN, Effect
 from billhook.effects.families import git
-from billhook.effects.places import base_of, has_pattern, inside
+from billhook.effects.places import TEMPORARY, base_of, has_pattern, inside
 from billhook.effects.table import word_set
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _JUNK: Final = word_set(
 )
 """Names of files that programs make again."""
 _EVERYTHING: Final = word_set("* ** ?* .* *.* .[!.]* .??* .[a-z]*")
-_INTERNALS: Final = word_set("HEAD config index packed-refs objects refs logs modules")
+_INTERNALS: Final = word_set("HEAD config index packed-refs objects refs logs modules worktrees")
 _CLEANED: Final = (git.UNTRACKED, git.IGNORED, git.UNTRACKED_AND_IGNORED)
 _MOST_SHOWN: Final = 50
 Impact = tuple[Effect, tuple[str, ...]]
@@ -123,6 +123,8 @@ def _heavy(effect: Effect, *lost: str) -> Impact:
 
 def _delete(effect: Effect, cwd: str) -> Impact:
     """Deletions and changed permissions: everything at once is heavy, and so is what git can't restore."""
+    if _takes_all(effect) and effect.target in TEMPORARY:  # other programs keep their files there
+        return _heavy(replace(effect, scope="outside"))
     if _takes_all(effect) and _holds_work(effect.target, cwd):
         return _heavy(replace(effect, scope="outside") if effect.scope == "temp" else effect)
     if effect.scope == "home" and _takes_all(effect) and _is_top(base_of(effect.target)):
@@ -153,6 +155,8 @@ def _is_top(folder: str) -> bool:
 
 
 def _in_project(effect: Effect, cwd: str) -> Impact:
+    if effect.weight == "light" and "/.git" not in effect.target:
+        return effect, ()  # a call may have very many of these
     base = base_of(effect.target)
     found = gitstate.repository(base) or gitstate.repository(cwd)
     root = found[0] if found else cwd

@@ -26,7 +26,7 @@ from billhook.config.sources import FileRead
 from billhook.config.trust import approve_entry, record_trust
 from billhook.core.errors import UsageError
 from billhook.core.lazy import later
-from billhook.core.text import counted, suggest, visible
+from billhook.core.text import counted, suggestion, visible
 from billhook.store import files
 from billhook.store.approvals import Approvals
 
@@ -140,7 +140,7 @@ def _given(settings: Sequence[str], chosen: "Sequence[Recipe]") -> dict[str, str
     for text in settings:
         name, equals, value = text.partition("=")
         if name not in known:
-            near = suggest(name, known) if known else "it has no parameters"
+            near = suggestion(name, known) if known else "it has no parameters"
             raise UsageError(f"no parameter `{visible(name)}`", hint=f"{near} (as in --set key=value)")
         if not equals:
             raise UsageError(f"`{name}` has no value", hint=f"write --set {name}=VALUE")

@@ -9,8 +9,7 @@ from typing import Any
 import click
 
 from billhook.agents.around import agent_around
-from billhook.approvals.queue import OPEN, WINDOW, AnsweredError, Questions, QueuedQuestion
-from billhook.approvals.watching import watcher
+from billhook.approvals.queue import OPEN, WINDOW, AnsweredError, Questions, QueuedQuestion, watcher
 from billhook.cli.options import Verb, at_terminal, flag, option, refuse_programs, with_options
 from billhook.cli.screen import note, report, say, say_json, shown_path
 from billhook.core.text import counted, visible
@@ -133,7 +132,7 @@ def _ask(one: QueuedQuestion) -> bool:
 def lines_of(one: QueuedQuestion) -> Iterator[str]:
     left = max(0, one.until - time.time())
     words = {
-        "waiting": f"denied in {left:.0f} s",
+        "waiting": f"{left:.0f} s left to answer",
         "late": "denied without an answer; an allow is for the next equal call",
     }
     who = f" by {one.by or 'someone'} ({one.via})" if one.answer else ""

@@ -33,7 +33,7 @@ from billhook.config.lint.matchers import lint_permissions
 from billhook.config.loader import load_config
 from billhook.core import strictjson
 from billhook.core.errors import BillhookError, UsageError
-from billhook.core.text import Finding, counted, nearest, one_line, suggest, visible
+from billhook.core.text import Finding, counted, nearest, one_line, suggestion, visible
 
 # The formats of findings: text, JSON, annotations of GitHub, SARIF. For `billhook check` and `billhook test`:
 Format = Callable[[Sequence[Finding], int, int], str]
@@ -204,8 +204,10 @@ def _screen(one: HostReport) -> Iterator[str]:
         for limit in found:
             for line in filled(limit.sentence, 4):
                 yield click.style(line, fg="yellow") if limit.sure else line
+    if one.built_in:
+        yield f"  {click.style('built-ins', fg='cyan')}"
     for text in one.built_in:
-        yield from filled(text, 2)
+        yield from filled(text, 4)
     if one.left:
         yield from filled(f"{one.host.title} itself runs {counted(one.left, 'more hook')}", 2)
 
@@ -261,7 +263,7 @@ Examples:
   billhook check --json | jq -r .code | sort | uniq -c
   billhook check --host {[*AGENTS][1]}
 
-Exit code: 0 no findings, or only notes (BH6); 1 findings; 2 a file can't be
+Exit code: 0 no findings, or only notes; 1 findings; 2 a file can't be
 read. With --host: 1 if this agent does not support something that a hook
 needs.""")
 @click.argument("paths", nargs=-1, metavar="[PATH ...]")
@@ -348,7 +350,8 @@ def checked_hooks(paths: Sequence[str], *, with_log: bool = True) -> CheckResult
     # a duplicate key is also a duplicate name: one finding is enough
     kept = [one for one in distinct.values() if one.code != "BH211" or (one.file, one.line, one.column) not in twice]
     ordered = sorted(kept, key=lambda one: (one.file, one.line, one.column, one.code))
-    files = {read.source.path for config in configs for read in config.sources}
+    reads = (read for config in configs for read in config.sources)
+    files = {read.source.path for read in reads if not read.entries or not all(one.ours for one in read.entries)}
     return CheckResult(tuple(ordered), len(entries), len(files))
 
 
@@ -433,7 +436,7 @@ def _codes(given: Iterable[str], option: str) -> tuple[str, ...]:
     found = tuple(word.upper() for word in words(given))
     for word in found:
         if not any(code.startswith(word) for code in sections()):
-            near = suggest(word, sections())
+            near = suggestion(word, sections())
             remedy = near if near.startswith("did") else "`billhook check --explain` lists all codes"
             raise UsageError(f"{option}: no code begins with `{word}`", hint=remedy)
     return found
@@ -493,6 +496,6 @@ def schema_verb(kind: str) -> int:
     from billhook.config.schema import schema
 
     if kind not in _KINDS:
-        raise UsageError(f"no schema `{kind}`", hint=suggest(kind, _KINDS))
+        raise UsageError(f"no schema `{kind}`", hint=suggestion(kind, _KINDS))
     say(json.dumps(schema("settings" if kind == "settings" else "hooks"), indent=2))
     return 0

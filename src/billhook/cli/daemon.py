@@ -13,7 +13,7 @@ from billhook import __version__
 from billhook.cli.screen import beside, error_text, note, report, say, say_json
 from billhook.cli.times import ago, shown_time
 from billhook.core.errors import UsageError
-from billhook.core.text import suggest
+from billhook.core.text import suggestion
 from billhook.serve import control
 from billhook.serve.protocol import DaemonStatus
 from billhook.store.files import state_root
@@ -40,7 +40,7 @@ class _Commands(click.Group):
         if not args:
             raise UsageError("no command was given", hint=f"use one of {', '.join(self.commands)}")
         if args[0] not in self.commands and not args[0].startswith("-"):
-            raise UsageError(f"no command `{args[0]}`", hint=suggest(args[0], self.commands))
+            raise UsageError(f"no command `{args[0]}`", hint=suggestion(args[0], self.commands))
         return super().parse_args(ctx, args)
 
 
@@ -51,8 +51,8 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.
 def verb() -> None:
     """The daemon keeps hooks in memory, so that an event costs little more than starting a process.
 
-    There is one daemon for each user and state root. `billhook-hook` sends events to it. If the daemon is not
-    running, `billhook-hook` runs the hooks itself for this event and starts the daemon for the next.
+    There is one daemon for each user and state folder (BILLHOOK_HOME). `billhook-hook` sends events to it. If the
+    daemon is not running, `billhook-hook` runs the hooks itself for this event and starts the daemon for the next.
     """
 
 

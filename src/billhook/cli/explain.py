@@ -26,7 +26,7 @@ from billhook.core import strictjson, tools
 from billhook.core.answers import Answer, Decision
 from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS, Event
-from billhook.core.text import counted, nearest, one_line, suggest, visible
+from billhook.core.text import counted, nearest, one_line, suggestion, visible
 from billhook.effects.effect import Effect
 from billhook.testing.judge import Judgement, Judges, event_of, judged_then
 from billhook.testing.replay import PastEvent, PastHook, look_back
@@ -101,7 +101,7 @@ def _event(about: Sequence[str], tool: str | None, input_: str | None, config: C
 def _too_many(about: Sequence[str], name: str) -> UsageError:
     if name or about[0].startswith("-"):
         odd = about[1] if name else about[0]
-        remedy = f"{suggest(odd, _OPTIONS)} (see `billhook explain --help`)"
+        remedy = f"{suggestion(odd, _OPTIONS)} (see `billhook explain --help`)"
         return UsageError(f"unexpected argument `{odd}`", hint=remedy)
     quoted = " ".join(about).replace("'", "'\\''")
     return UsageError(f"expected one argument, got {len(about)}", hint=f"quote it: billhook explain '{quoted}'")

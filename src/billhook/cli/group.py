@@ -19,7 +19,7 @@ from billhook import __version__
 from billhook.cli.main import GROUPS, HIDDEN, VERBS
 from billhook.cli.screen import error_text, fitted, hint, not_written, say, width
 from billhook.core.errors import BillhookError, UsageError
-from billhook.core.text import suggest
+from billhook.core.text import suggestion
 
 _UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of writing. Here they come from standard output: verbs handle those of files themselves."""
@@ -198,7 +198,7 @@ def _with_hint(error: click.ClickException | BillhookError) -> BillhookError:
     path = ctx.command_path if ctx else path
     if isinstance(error, click.NoSuchOption):
         known = [name for param in (ctx.command.params if ctx else ()) for name in param.opts if name.startswith("--")]
-        near = suggest(error.option_name, known) if known else "this command has no options"
+        near = suggestion(error.option_name, known) if known else "this command has no options"
         return UsageError(f"no option `{error.option_name}`", hint=f"{near} (see `{path} --help`)")
     message = error.format_message().rstrip(".").replace("'", "`")
     extra = _EXTRA.fullmatch(message)
@@ -234,6 +234,6 @@ def completion_verb(shell: str) -> int:
     """
     found = get_completion_class(shell) if shell in SHELLS else None
     if found is None:
-        raise UsageError(f"no completion for `{shell}`", hint=suggest(shell, SHELLS))
+        raise UsageError(f"no completion for `{shell}`", hint=suggestion(shell, SHELLS))
     say(found(billhook, {}, "billhook", _COMPLETING).source().rstrip("\n"), whole=True)
     return 0

@@ -15,7 +15,7 @@ from billhook.config.config import Config
 from billhook.core import strictjson
 from billhook.core.errors import StrictJSONError, UsageError
 from billhook.core.events import EVENTS
-from billhook.core.text import suggest
+from billhook.core.text import suggestion
 from billhook.serve.hook_server import canonical
 
 Verb = Callable[..., Any]
@@ -89,7 +89,7 @@ def among(words: Sequence[str]) -> Callable[[click.Context, click.Parameter, str
 
     def check(ctx: click.Context, param: click.Parameter, given: str | None) -> str | None:
         if given is not None and given not in words:
-            raise UsageError(f"unknown {param.opts[0]} `{given}`", hint=suggest(given, words))
+            raise UsageError(f"unknown {param.opts[0]} `{given}`", hint=suggestion(given, words))
         return given
 
     return check
@@ -202,4 +202,4 @@ def checked_event(text: str, config: Config) -> str:
     """The canonical name of an event. UsageError suggests the nearest name."""
     if name := event_named(text, config):
         return name
-    raise UsageError(f"no event `{text}`", hint=suggest(text, EVENTS))
+    raise UsageError(f"no event `{text}`", hint=suggestion(text, EVENTS))

@@ -21,10 +21,10 @@ from billhook.config.config import Config, Entry, HookRow, rows
 from billhook.config.declaration import needs_consent
 from billhook.config.history import ShadowReport, shadow_report, shadow_rows
 from billhook.config.loader import load_config
-from billhook.config.override import LONGEST_PAUSE, WINDOW, DeniedCall, Overrides, Pause, pause_of, set_pause
+from billhook.config.override import LONGEST_PAUSE, DeniedCall, Overrides, Pause, pause_of, set_pause
 from billhook.core.errors import UsageError
 from billhook.core.lazy import later
-from billhook.core.text import counted, one_line, suggest, visible
+from billhook.core.text import counted, one_line, suggestion, visible
 from billhook.store.state import FileState
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def verb(codes: tuple[str, ...], yes: bool, as_json: bool) -> int:
 def _denied(overrides: Overrides, code: str) -> DeniedCall:
     call = overrides.find(code)
     if call is None:
-        hint = f"codes are in the reasons of denied calls, and valid for a day; a call may run for {WINDOW / 60:g} min"
+        hint = "a code is in the reason of a deny, and valid for a day; `billhook events show` prints it, too"
         raise UsageError(f"no denied call has the code `{code}`", hint=hint)
     return call
 
@@ -118,7 +118,7 @@ def pause_verb(length: str, hooks: tuple[str, ...], as_json: bool) -> int:
     known = [row.name for row in rows(config)]
     for name in hooks:
         if name not in known:
-            raise UsageError(f"no hook is called `{name}`", hint=suggest(name, known))
+            raise UsageError(f"no hook is called `{name}`", hint=suggestion(name, known))
     pause = Pause(time.time() + seconds, hooks)
     set_pause(config.project, pause)
     log_trust("paused", (), config, what=str(pause))
@@ -158,7 +158,7 @@ Examples:
   billhook shadow --json | jq -r '[.name, .decisions, .per_day] | @tsv'
   billhook promote no-push       activate one of them
 
-Exit code: always 0.""")
+Exit code: 0 done, 2 usage.""")
 @times.option("--since", end=False, default=_LAST_DAYS, help="How far back to look: 30m, 1d, a date.  [default: 7d]")
 @flag("--json", "as_json", "Print one line of JSON for each hook.")
 def shadow_verb(since: str, as_json: bool) -> int:
@@ -243,7 +243,7 @@ def _named(config: Config, name: str) -> HookRow:
     row = next((one for one in found if name in (one.name, one.name.removeprefix("guard/"))), None)
     if row is None:
         names = [one.name for one in found]
-        raise UsageError(f"no hook `{name}` is in shadow mode", hint=suggest(name, names) if names else _SHADOW_HINT)
+        raise UsageError(f"no hook `{name}` is in shadow mode", hint=suggestion(name, names) if names else _SHADOW_HINT)
     if row.declared is not None and row.state != "runs":
         raise UsageError(f"`{name}` does not run: {row.why}", hint="`billhook trust` shows and approves it")
     return row

@@ -16,7 +16,7 @@ from billhook.cli.events import query
 from billhook.cli.options import choice, complete_among, flag, option, words
 from billhook.config.history import about
 from billhook.core.errors import UsageError
-from billhook.core.text import counted, suggest
+from billhook.core.text import counted, suggestion
 from billhook.store.files import StoreError
 from billhook.store.log import Record, RecordFilter
 from billhook.store.log.reader import LogReader
@@ -31,7 +31,7 @@ _KINDS: Final = {"denied": "newly denied", "denied instead": "denied instead of 
                  "kept going": "newly kept going", "allowed": "newly allowed"}  # fmt: skip
 READABLE: Final = tuple(agent.name for agent in AGENTS.values() if agent.transcripts)
 
-_HELP = f"""Show which past events the present rules would decide differently.
+_HELP = f"""Show which past events the current hooks would decide differently.
 
 The guard, and hooks with fixed answers and conditions, judge each event of this project's log again. Hooks that are not
 approved yet count, too. Nothing is written. With --transcripts, they judge the calls in the agents' transcripts instead
@@ -113,7 +113,11 @@ def verb(
     view = ReplayScreen(found, since, rules, what, judges.of(here.project, "").unapproved)
     screen.report(as_json, view.lines(), view.data())
     if not found.events and not as_json:
-        more = "`billhook events list` shows the sessions" if transcripts is None else "--since 90d goes back further"
+        more = (
+            "`--transcripts` replays the calls in the agents' transcripts"
+            if transcripts is None
+            else "--since 90d goes back further"
+        )
         screen.hint(more)
     failed = found.kinds["denied"] if fail_on == "denied" else found.different
     return int(bool(failed) and fail_on != "never")
@@ -123,7 +127,7 @@ def _agents(text: str) -> list[Agent]:
     names = READABLE if text == _ALL else words([text])
     for name in names:
         if name not in READABLE:
-            raise UsageError(f"no transcripts of `{name}` can be read", hint=suggest(name, READABLE))
+            raise UsageError(f"no transcripts of `{name}` can be read", hint=suggestion(name, READABLE))
     return [AGENTS[name] for name in names]
 
 

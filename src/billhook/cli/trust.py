@@ -17,13 +17,13 @@ from billhook.agents.around import agent_around
 from billhook.cli.options import at_terminal, flag, refuse_agents, usage
 from billhook.cli.screen import fitted, hint, note, picked, report, say, say_json, shown_path, unreadable, width
 from billhook.config import declaration, loader, trust
-from billhook.config.config import Config, Entry, kind_of
+from billhook.config.config import Config, Entry, kind_of, rows
 from billhook.config.loader import load_config
 from billhook.config.notices import acknowledge, missing
 from billhook.config.permissions import NAME, PendingRules, in_force
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
-from billhook.core.text import counted, escape, suggest, visible
+from billhook.core.text import counted, escape, suggestion, visible
 from billhook.store.approvals import Approval, Approvals
 
 Pending = Entry | PendingRules  # what waits for approval: a hook, or the allow rules of a file
@@ -102,7 +102,7 @@ def _wanted(config: Config, words: Sequence[str]) -> list[Pending]:
             continue
         if not entries:
             names = [entry.shown for entry in config.entries if entry.hash]
-            hint = suggest(word, names) if names else "no hook of this project needs approval"
+            hint = suggestion(word, names) if names else "no hook of this project needs approval"
             raise UsageError(f"no hook of this project is called `{word}`", hint=hint)
         pending = [entry for entry in entries if entry.pending]
         if not pending:
@@ -236,7 +236,10 @@ def _summary(now: Config, approved: int) -> str:
     if not waiting:
         return text if now.permissions.pending else f"{text}\nnothing waits for approval"
     wait = "waits" if len(waiting) == 1 else "wait"
-    return f"{text}\n{counted(len(waiting), 'hook')} {wait}: {', '.join(map(marked, waiting))}"
+    text += f"\n{counted(len(waiting), 'hook')} {wait}: {', '.join(map(marked, waiting))}"
+    blocking = [row.name for row in rows(now) if row.effect == "blocks" and row.state == "changed"]
+    blocked = f"\ncalls are blocked until you approve what checks them: {', '.join(map(marked, blocking))}"
+    return text + (blocked if blocking else "")
 
 
 # Approvals: list and revoke them:
@@ -330,7 +333,7 @@ def _called(word: str, known: list[Approval], config: Config) -> list[Approval]:
     found = found or [one for one in known if _is_hash_of(word, one.hash)]
     if not found:
         names = dict.fromkeys(_name_of(one, config) for one in known)
-        hint = suggest(word, names) if names else "there are no approvals here"
+        hint = suggestion(word, names) if names else "there are no approvals here"
         raise UsageError(f"there is no approval for `{word}` here", hint=hint)
     return found
 
@@ -503,7 +506,7 @@ def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
     fields = trust.written_fields(trust.definition(declared))
     action = next(iter(fields))
     if fields[action] == "" and not any(label.startswith(f"{action}.") for label in fields):
-        fields[action] = "-"  # `deny: true`
+        fields[action] = "(no reason)"  # `deny: true`
     for label, value in fields.items():
         if label not in _ELSEWHERE and value not in _USUAL and (label, value) != ("background", False):
             is_plain = isinstance(value, bool) or label == "exec"

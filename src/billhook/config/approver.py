@@ -16,9 +16,8 @@ from msgspec.structs import replace
 from billhook import agents
 from billhook.agents import AGENTS, EVERY_AGENT, dialect_of
 from billhook.agents.base import WAITING, can
-from billhook.approvals.queue import Questions, QueuedQuestion, new_id
-from billhook.approvals.settings import KINDS, ApprovalSettings, Channel
-from billhook.approvals.watching import is_watched
+from billhook.approvals import KINDS, ApprovalSettings, Channel
+from billhook.approvals.queue import Questions, QueuedQuestion, is_watched, new_id
 from billhook.config.builtin_hooks import OptionError
 from billhook.config.nodes import FieldNodes, Node
 from billhook.config.override import denied_call
@@ -29,7 +28,7 @@ from billhook.core.answers import Answer, Decision, Outcome, Verdict
 from billhook.core.errors import BillhookError
 from billhook.core.events import Event
 from billhook.core.functions import in_thread
-from billhook.core.text import Finding, suggest
+from billhook.core.text import Finding, suggestion
 
 NAME: Final = "approvals"  # of its outcome in a verdict
 _UNATTENDED: Final = ("bypassPermissions", "dontAsk")  # permission modes in which an agent shows no question
@@ -43,7 +42,7 @@ _WHILE_OPEN: Final = (
     "`approvals:` in the user's hooks.yaml"
 )
 _UNSET: Final = "to wait longer, set `approvals:` in your hooks.yaml and run `billhook install`"
-_SHORT: Final = "the agent's settings end the wait early; `billhook doctor` shows the fix"
+_SHORT: Final = "the agent's timeout for hooks is shorter than this wait; `billhook doctor` shows the fix"
 _PLACES: Final = {"terminal": "in a terminal", "page": "on the page"}
 
 
@@ -83,7 +82,7 @@ class Approver(msgspec.Struct, frozen=True):
     ) -> tuple[QueuedQuestion, Sequence[str]]:
         """The question after the wait, and the problems with its messages."""
         from billhook.approvals.channels import send
-        from billhook.approvals.waiting import wait
+        from billhook.approvals.queue import wait
 
         questions = Questions(self.root)
         await asyncio.sleep(0)  # a caller without a loop starts one now
@@ -111,8 +110,12 @@ class Approver(msgspec.Struct, frozen=True):
             return True
         row = getattr(agents.dialect(dialect_of(name)), "row", None)
         asks = (row(event) if row is not None else can(name, event.hook_event_name)).ask
-        unattended = agents.agent(name).unattended(event.payload, client_env.environ())
-        return asks and event.permission_mode not in _UNATTENDED and not unattended
+        if not asks or event.permission_mode in _UNATTENDED:
+            return False
+        from billhook.agents.around import is_headless
+
+        agent = agents.agent(name)
+        return not (agent.unattended(event.payload, client_env.environ()) or is_headless(agent, client_env.process()))
 
     def _question(self, verdict: Verdict, asking: tuple[str, ...], seconds: float) -> QueuedQuestion:
         from billhook.store.redaction import redactor
@@ -237,7 +240,7 @@ def _known(fields: FieldNodes, known: Iterable[str], message: str) -> Iterator[t
     for key, value in fields:
         name = str(key.value)
         if name not in known:
-            raise OptionError(f"{message} `{name}`", suggest(name, known), key, "BH202")
+            raise OptionError(f"{message} `{name}`", suggestion(name, known), key, "BH202")
         yield name, value
 
 

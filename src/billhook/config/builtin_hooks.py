@@ -5,7 +5,6 @@ A project's file can only tighten: it may record more, never less.
 
 import functools
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -27,7 +26,7 @@ from billhook.core.errors import UsageError
 from billhook.core.events import Event
 from billhook.core.hook import Context, Hook, Source
 from billhook.core.lazy import pattern
-from billhook.core.text import folded, suggest
+from billhook.core.text import folded, suggestion
 from billhook.effects.effect import KINDS, SCOPES, ProtectedPaths
 from billhook.store.approvals import Approvals
 from billhook.store.files import state_root
@@ -191,8 +190,7 @@ def installation() -> Installation:
     beside = os.path.dirname(sys.executable)
     programs = [path for name in PROGRAMS if os.path.lexists(path := os.path.join(beside, name))]
     sites = [path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")]
-    ours = re.compile(r"billhook(?:-.*(?:-info|\.egg))?", re.DOTALL)
-    packages = [path for site in sites for path in _within(site) if ours.fullmatch(os.path.basename(path))]
+    packages = [os.path.join(site, name) for site in sites for name in _names_in(site) if _is_ours(name)]
     if os.path.basename(sys.prefix) == "billhook":  # uv tool and pipx make an environment for each program
         packages.append(sys.prefix)
     return Installation(
@@ -233,10 +231,14 @@ def source_package(project: str) -> tuple[str, ...]:
     return () if package.startswith(inside) or package in installation().packages else (package,)
 
 
-def _within(folder: str) -> list[str]:
+def _names_in(folder: str) -> list[str]:
     with suppress(OSError):
-        return [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+        return sorted(os.listdir(folder))
     return []
+
+
+def _is_ours(name: str) -> bool:
+    return name == "billhook" or (name.startswith("billhook-") and name.endswith(("-info", ".egg")))
 
 
 def _with_links(paths: Iterable[str]) -> tuple[str, ...]:
@@ -611,7 +613,7 @@ def unknown_cell(cell: str) -> str:
     if kind in KINDS and (scope in SCOPES if colon else True):
         return ""
     known = [f"{one}:{each}" for one in KINDS for each in SCOPES] if colon else KINDS
-    return suggest(cell, known, f"an effect, or effect:scope with one of {', '.join(SCOPES)}")
+    return suggestion(cell, known, f"an effect, or effect:scope with one of {', '.join(SCOPES)}")
 
 
 def _cells(name: str, node: Node) -> dict[str, str]:
@@ -699,7 +701,7 @@ def _known(key: Node, known: Mapping[str, OptionKind], message: str) -> str:
     for one in known:
         if folded(one) == folded(name):
             return one
-    hint = suggest(name, known, f"known here: {', '.join(known)}" if known else "remove it")
+    hint = suggestion(name, known, f"known here: {', '.join(known)}" if known else "remove it")
     raise OptionError(message, hint, key, "BH202")
 
 

@@ -17,7 +17,7 @@ from billhook.config.nodes import FieldNodes, Node, read_text
 from billhook.core import strictjson
 from billhook.core.errors import BillhookError
 from billhook.core.events import EVENTS, parse
-from billhook.core.text import Finding, suggest
+from billhook.core.text import Finding, suggestion
 from billhook.effects.effect import KINDS, SCOPES
 
 CALLS: Final = ("bash", "write", "read", "prompt", "event")
@@ -79,7 +79,7 @@ def unknown_hooks(cases: Iterable[Case], known: Collection[str]) -> Iterator[Fin
         named = [*([only] if isinstance(only, str) else only), *(case.data.get(key) for key in ("by", "without"))]
         for name in named:
             if name is not None and name not in known:
-                hint = suggest(str(name), known, "`billhook list` shows the hooks")
+                hint = suggestion(str(name), known, "`billhook list` shows the hooks")
                 yield Finding("BH206", f"no hook is called `{name}`", case.file, case.line, 1, hint)
 
 
@@ -124,7 +124,7 @@ def _wrong(node: Node) -> Iterator[tuple[str, str, Node, str]]:
         name = str(key.value)
         wanted = _KINDS.get(name)
         if wanted is None:
-            yield "BH202", f"unknown key `{name}` in a test", key, suggest(name, _KINDS)
+            yield "BH202", f"unknown key `{name}` in a test", key, suggestion(name, _KINDS)
         elif not isinstance(value.plain(), wanted):
             yield "BH203", f"`{name}` must be {_WORDS[wanted]}, not {value.kind}", value, _EXAMPLE
         else:
@@ -141,7 +141,7 @@ def _wrong_value(name: str, node: Node) -> Iterator[tuple[str, str, Node, str]]:
     value = node.plain()
     known = {"expect": EXPECTED, "agent": tuple(AGENTS), "permission": _PERMISSIONS}.get(name)
     if known and value not in known:
-        yield "BH206", f"unknown value `{value}` of `{name}`", node, suggest(value, known)
+        yield "BH206", f"unknown value `{value}` of `{name}`", node, suggestion(value, known)
     if name == "event":
         yield from _wrong_event(value, node)
     if name in _EXPRESSIONS:
@@ -159,19 +159,19 @@ def _wrong_value(name: str, node: Node) -> Iterator[tuple[str, str, Node, str]]:
         if bad:
             example = 'for example `after: [{bash: "cat .env"}]`'
             unknown = [key for key in bad[0] if key not in CALLS] if isinstance(bad[0], dict) else []
-            hint = suggest(str(unknown[0]), CALLS, example) if unknown else example
+            hint = suggestion(str(unknown[0]), CALLS, example) if unknown else example
             yield "BH203", f"`after` must be a list of calls, not {strictjson.dumps(bad[0])}", node, hint
     for effect in value if name == "effects" else ():
         kind, _, scope = str(effect).partition(":")
         if kind not in KINDS or (scope and scope not in SCOPES):
-            hint = suggest(scope if kind in KINDS else kind, SCOPES if kind in KINDS else KINDS)
+            hint = suggestion(scope if kind in KINDS else kind, SCOPES if kind in KINDS else KINDS)
             yield "BH206", f"unknown effect `{effect}`", node, hint
 
 
 def _wrong_event(value: dict[str, Any], node: Node) -> Iterator[tuple[str, str, Node, str]]:
     name = value.get("hook_event_name")
     if name not in EVENTS:
-        hint = suggest(str(name), EVENTS, "for example `event: {hook_event_name: Stop}`")
+        hint = suggestion(str(name), EVENTS, "for example `event: {hook_event_name: Stop}`")
         yield "BH201", "`event` needs the `hook_event_name` of an event", node, hint
         return
     try:

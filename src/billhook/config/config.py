@@ -40,7 +40,7 @@ from billhook.store.log import LARGEST_SNAPSHOT, is_hash, snapshot_path
 from billhook.store.state import FileState
 
 if TYPE_CHECKING:
-    from billhook.approvals.settings import ApprovalSettings
+    from billhook.approvals import ApprovalSettings
     from billhook.builtins.session_notes import SeenEffects, SessionNotes
     from billhook.config.fleet_policy import AppliedPolicy
     from billhook.config.override import Pause
@@ -75,7 +75,7 @@ class Entry(msgspec.Struct, frozen=True):
     @property
     def pending(self) -> bool:
         """Whether it waits for consent."""
-        return not self.consent.given and self.state not in ("off", "elsewhere")
+        return not self.consent.given and self.state not in ("off", "elsewhere", "not yet")
 
     def with_hook(self, **changes: Any) -> "Entry":
         """The entry with these fields of its hook changed, if it has one."""
@@ -177,7 +177,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def question_seconds(self, *, queued: bool) -> float:
         """The longest wait of a question that is configured: by `approvals:`, or because a hook has `approve: queue`.
         0: questions wait only while a person watches."""
-        from billhook.approvals.settings import ApprovalSettings
+        from billhook.approvals import ApprovalSettings
 
         own = self.approvals.seconds if self.approvals is not None else 0.0
         return own or (ApprovalSettings().seconds if queued else 0.0)

@@ -14,6 +14,7 @@ import msgspec
 
 from billhook.core.answers import OnFailure
 from billhook.core.hook import listens
+from billhook.core.lazy import pattern
 from billhook.core.text import Finding, folded
 
 Layer = Literal["managed", "fleet", "user", "explicit", "project", "local"]
@@ -270,7 +271,7 @@ class HookDeclaration(HookFields, frozen=True, kw_only=True):
             case UnsupportedAction(kind):
                 return f"{kind} (not supported yet)"
             case _:
-                return "switched off" if self.switch else "no usable action"
+                return "switched off" if self.switch else "can't be used"
 
 
 def without_secrets(url: str) -> str:
@@ -326,7 +327,7 @@ def free_name(stem: str, event: str, taken: Container[str]) -> str:
     return next(f"{name}-{number}" for number in itertools.count(2) if f"{name}-{number}" not in taken)
 
 
-_INTERPRETERS = re.compile(
+_INTERPRETERS = pattern(
     r"(?:ba|z|da|k)?sh|python[\d.]*|py|node|ruby|perl|php|deno|bun|uv|uvx|npx|bunx|pnpx|tsx|ts-node|env|run|exec|dlx"
     r"|sudo|cd|pwsh|powershell|timeout|nohup|nice|time|command|go|npm|pnpm|yarn|poetry|pipx|pipenv|hatch|rye"
 )
@@ -337,10 +338,10 @@ _WORDS: Final = """
     [ [[ . : if then else fi for while until do done case esac in !
 """
 _EVERYDAY: Final = frozenset(_WORDS.split())  # they tell little about the purpose of a hook
-_SCRIPT: Final = re.compile(r".+\.(?:sh|bash|zsh|py|js|mjs|cjs|ts|mts|cts|rb|pl|php|ps1|go|lua|fish|exe|bat|cmd)")
+_SCRIPT: Final = pattern(r".+\.(?:sh|bash|zsh|py|js|mjs|cjs|ts|mts|cts|rb|pl|php|ps1|go|lua|fish|exe|bat|cmd)")
 _GENERAL: Final = frozenset({"main", "index", "hook", "hooks", "run", "cli", "__main__", "script", "mod"})
 _FOLDERS: Final = frozenset({"hooks", "scripts", "src", "dist", "bin", "lib", "tools", "build", "out", "cmd", ""})
-_NAME = re.compile(r"[\w.+@-]+")
+_NAME = pattern(r"[\w.+@-]+")
 
 
 def _of_commands(commands: Sequence[Sequence[str]], event: str) -> str:

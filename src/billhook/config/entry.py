@@ -33,7 +33,7 @@ from billhook.core.errors import RuleError
 from billhook.core.events import EVENTS, Event
 from billhook.core.hook import FAILURE_RULES, Context
 from billhook.core.match import compile_matcher, expression, printable
-from billhook.core.text import Finding, folded, nearest, suggest
+from billhook.core.text import Finding, folded, nearest, suggestion
 from billhook.effects.conditions import checked
 from billhook.effects.rules import Rule
 
@@ -357,7 +357,7 @@ class EntryReader:
 
         agent = AGENTS[self.where.agent]
         meant = agent.event_names.get(canonical_event(name)) or name
-        hint = suggest(meant, agent.event_names.values(), "remove it, or use an event that it has")
+        hint = suggestion(meant, agent.event_names.values(), "remove it, or use an event that it has")
         self.find("BH201", f"{agent.title} has no event `{name}`", node, hint=hint)
 
     def on_failure(self) -> OnFailure:
@@ -369,7 +369,7 @@ class EntryReader:
                 self.wrong_type("on_failure", node, "a string")
                 rule = "deny"
             elif word.lower() not in FAILURE_RULES:
-                hint = suggest(word, FAILURE_RULES, "one of allow, deny (also spelt block), ask")
+                hint = suggestion(word, FAILURE_RULES, "one of allow, deny (also spelt block), ask")
                 self.refuse("BH206", f"`{self.spelt('on_failure')}` can't be `{word}`", node, hint)
                 rule = "deny"  # the key shows that a strict hook was meant
             else:
@@ -394,7 +394,7 @@ class EntryReader:
             return self.where.dialect or shape_default
         if word in MEANINGS:
             return word
-        self.refuse("BH205", f"unknown dialect `{word}`", node, suggest(word, MEANINGS))
+        self.refuse("BH205", f"unknown dialect `{word}`", node, suggestion(word, MEANINGS))
         return shape_default
 
     def timeout(self) -> float | None:

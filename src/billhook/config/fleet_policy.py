@@ -189,8 +189,13 @@ def silence(root: Path) -> str:
     seconds = int(time.time() - at)
     if not at:
         return "ever"
-    unit = next((one for one in _UNITS if seconds >= one[0]), _UNITS[-1])
-    return f"{seconds // unit[0]} {unit[1]}" if seconds > _SILENT else ""
+    return age(seconds) if seconds > _SILENT else ""
+
+
+def age(seconds: float) -> str:
+    """`4 s`, `3 min`."""
+    length, unit = next((one for one in _UNITS if seconds >= one[0]), _UNITS[-1])
+    return f"{max(0, int(seconds)) // length} {unit}"
 
 
 def write(root: Path, policy: AppliedPolicy) -> None:

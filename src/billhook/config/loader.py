@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, cast
 
+import msgspec
 from msgspec.structs import replace
 
 from billhook.agents import AGENTS
@@ -30,7 +31,7 @@ from billhook.store.files import state_root
 from billhook.store.state import FileState
 
 if TYPE_CHECKING:
-    from billhook.approvals.settings import ApprovalSettings
+    from billhook.approvals import ApprovalSettings
     from billhook.config import build, shapes, trust
     from billhook.config.config import State
     from billhook.config.override import Pause
@@ -192,14 +193,14 @@ def load_config(
     return _cached(request, env) or _loaded(request, env)
 
 
-class CallerFormat(NamedTuple):
+class CallerFormat(msgspec.Struct, frozen=True):
     """A caller that uses an agent's format. Its environment variables show whether it is that agent."""
 
     name: str
     over_http: bool = False
 
 
-class _LoadRequest(NamedTuple):
+class _LoadRequest(msgspec.Struct, frozen=True):
     """Everything that determines what is loaded, except for the files: the key of a cached configuration."""
 
     folder: str
@@ -219,7 +220,7 @@ class _LoadRequest(NamedTuple):
         except OSError:
             here = ""
         variables = [*map(client_env.environ().get, _PLACES), *(map(env.get, _AGENT) if self.host else ())]
-        return self._replace(here=here, variables=tuple(variables))
+        return replace(self, here=here, variables=tuple(variables))
 
 
 _PLACES: Final = ("HOME", "XDG_CONFIG_HOME", "BILLHOOK_HOME")
@@ -391,7 +392,7 @@ class _Loading:
             read = next(read for read in self.reads if read.source.path == declared.file)
             if elsewhere := runs_itself(self.agent, declared, read, os.path.realpath(client_env.expanduser("~"))):
                 return Entry(declared, consent, "elsewhere", elsewhere)
-        if not consent.given:
+        if not consent.given and (build.runs(declared.action) or declared.broken or declared.gate or consent.before):
             return _pending(declared, consent)
         if declared.broken:
             return _unusable(declared, consent, "broken", declared.broken, f"it can't be used: {declared.broken}")
@@ -556,7 +557,7 @@ def load_for_cwd(
     folder = existing_folder(cwd)
     if folder == cwd:
         return _loaded(request, env)
-    request = request._replace(folder=folder)
+    request = replace(request, folder=folder)
     return _cached(request, env) or _loaded(request, env)
 
 

@@ -1,17 +1,22 @@
 """The content of a file as nodes, each with its place. YAML and JSON are read into the same nodes."""
 
 import codecs
-import math
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 from billhook.core import strictjson
-from billhook.core.lazy import pattern
+from billhook.core.lazy import later, pattern
 from billhook.core.text import Finding
+
+if TYPE_CHECKING:
+    import bisect
+    import math
+else:
+    bisect = later("bisect")
+    math = later("math")
 
 GATE_WORDS = pattern(rb"\bgate\b|on_?failure|\bdeny\b|\bask[\"']?\s*:", re.IGNORECASE)  # words that only gates contain
 
@@ -178,7 +183,7 @@ def twice(pairs: Iterable[tuple[Node, Node]], file: str) -> Iterator[Finding]:
     for key, _ in pairs:
         before = first.setdefault(key.value, key)
         if before is not key:
-            message = f"duplicate key {quoted(str(key.value))}; the first one is in line {before.line}"
+            message = f"duplicate key {quoted(str(key.value))}; the first one is on line {before.line}"
             hint = "move its entries into the first one" if key.value in _BLOCKS else "remove or rename one of them"
             yield Finding("BH105", message, file, key.line, key.column, hint)
 
@@ -203,5 +208,5 @@ class LineStarts:
 
     def place(self, offset: int) -> tuple[int, int]:
         """Line and column, from 1, of a character."""
-        line = bisect_right(self.starts, offset)
+        line = bisect.bisect_right(self.starts, offset)
         return line, offset - self.starts[line - 1] + 1

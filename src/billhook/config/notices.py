@@ -14,7 +14,10 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from billhook.agents import AGENTS, dialect_of
 from billhook.config.config import Config, Entry, HookRow, as_data
@@ -37,7 +40,7 @@ _IN_FORCE: Final = ("runs", "broken", "not yet", "same", "changed")
 """States in which a gate judges events, or a refusal denies them in its place."""
 
 
-class MissingGates(NamedTuple):
+class MissingGates(msgspec.Struct, frozen=True):
     """Gates of one file that no longer apply; all hooks of the file if the whole file is gone."""
 
     key: str
@@ -52,7 +55,7 @@ class MissingGates(NamedTuple):
         return "HOME or XDG_CONFIG_HOME has changed" if os.path.lexists(self.file) else "the file is gone"
 
 
-class _GatesFound(NamedTuple):
+class _GatesFound(msgspec.Struct, frozen=True):
     """By file: its gates in force, and all of its hooks that may run."""
 
     gates: dict[str, list[str]]
@@ -146,7 +149,7 @@ def _missing_in(config: Config, folder: str, record: Value | None) -> Iterator[M
         known = gates.get(one.file, ()) if exists else one.gates
         gone = tuple(name for name in known if name not in here | elsewhere)
         if gone:
-            yield one._replace(gates=gone, what="gate" if set(gone) <= set(gates.get(one.file, ())) else "hook")
+            yield replace(one, gates=gone, what="gate" if set(gone) <= set(gates.get(one.file, ())) else "hook")
 
 
 def _without(before: Value | None, gone: MissingGates) -> Value:
@@ -208,7 +211,7 @@ _TOLD_OTHERWISE: Final = {"library": frozenset({"open"}), "fire": frozenset({"op
 """What the caller of an engine shows by itself. Loops and adapters show failures and pending hooks."""
 
 
-class Notice(NamedTuple):
+class Notice(msgspec.Struct, frozen=True):
     """One fact."""
 
     keys: tuple[str, ...]  # identify the fact: a notice with the same keys is shown once per session

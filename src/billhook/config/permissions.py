@@ -5,6 +5,7 @@ approved, as for hooks. A deny or ask rule is never dropped: if it can't be read
 and if its tool is unknown, no agent starts (`Rules.fatal`).
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from billhook.config.sources import FileRead, agent_of, shown_path
 from billhook.config.trust import Trust
 from billhook.core import tools
 from billhook.core.errors import RuleError
-from billhook.core.text import Finding, folded, nearest, suggest
+from billhook.core.text import Finding, folded, nearest, suggestion
 from billhook.effects.rules import Glob, Rule, command_globs
 from billhook.store.approvals import Approval, Approvals
 
@@ -266,7 +267,7 @@ class _PermissionFile:
         if word in MODES:
             self.mode, self.mode_node = word, node
         elif nearest(word, MODES, 0.8) or self.source.path.endswith((".yaml", ".yml")):  # or a mode of the agent
-            hint = suggest(word, MODES, cutoff=0.8)
+            hint = suggestion(word, MODES, cutoff=0.8)
             self._find("BH206", f"unknown permission mode {quoted(str(node.plain()))}", node, hint)
 
     def _list(self, kind: Kind, node: Node) -> None:
@@ -276,7 +277,8 @@ class _PermissionFile:
         if items == (node,):
             message = f"`{kind}` must be a list of rules, not {node.kind}"
             lost = kind != "allow" and not isinstance(node.value, str)
-            self._find("BH203", message, node, f'write "{kind}": ["Bash(git push *)"]', fatal=lost)
+            hint = f"write `{kind}: [{json.dumps(node.value)}]`" if isinstance(node.value, str) else "write a list"
+            self._find("BH203", message, node, hint, fatal=lost)
             if kind == "allow" or lost:
                 return
         for item in items:

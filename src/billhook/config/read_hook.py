@@ -27,7 +27,7 @@ from billhook.config.nodes import FieldNodes, Node
 from billhook.core import strictjson
 from billhook.core.lazy import later
 from billhook.core.match import expression
-from billhook.core.text import folded, suggest
+from billhook.core.text import folded, suggestion
 
 if TYPE_CHECKING:
     from billhook.config import actions
@@ -40,7 +40,7 @@ def read_action(entry: "EntryReader") -> Action | None:
     """The action of an entry; None if it is broken, which is then in `entry.broken`."""
     kind = entry.text("type") if "type" in entry.seen else None
     if kind is not None and kind not in TYPES:
-        hint, note = suggest(kind, TYPES), entry.of_unknown_agent()
+        hint, note = suggestion(kind, TYPES), entry.of_unknown_agent()
         entry.find("BH206", f"unknown type `{kind}`", entry.seen["type"], hint=hint, fatal=True, note=note)
         return None
     if kind in ("mcp_tool", "prompt", "agent"):
@@ -99,7 +99,7 @@ def _run(entry: "EntryReader") -> Action | None:
 def _check_shell_text(entry: "EntryReader", text: str, node: Node) -> None:
     """A value of an event must not become the program of a shell inside of the shell."""
     if entry.shape == "yaml" and "${" in text and (inner := actions.nested(text)):
-        message = f"`{inner}` runs its text as a program, which must not contain values of the event (`${{...}}`)"
+        message = f"`${{...}}` can't be used in code that `{inner}` runs: the value would become part of the code"
         hint = "put the command into a script; it gets the event on stdin"
         entry.refuse("BH219", message, node, hint)
 
@@ -112,7 +112,7 @@ def _choice(entry: "EntryReader", field: str, known: tuple[str, ...]) -> str:
     if word is None or word in known:
         return word or ""
     message = f"`{entry.spelt(field)}` can't be `{word}`"
-    entry.refuse("BH206", message, entry.seen[field], suggest(word, known))
+    entry.refuse("BH206", message, entry.seen[field], suggestion(word, known))
     return ""
 
 
@@ -197,7 +197,7 @@ def _said_by(entry: "EntryReader", decision: "AnswerKind", fields: FieldNodes, l
         name = str(key.value)
         fits = isinstance(value.value, int) and value.value > 0 if name == "limit" else isinstance(value.value, str)
         if name not in _SOURCES[decision]:
-            hint = suggest(name, _SOURCES[decision], f"one of {', '.join(_SOURCES[decision])}")
+            hint = suggestion(name, _SOURCES[decision], f"one of {', '.join(_SOURCES[decision])}")
             entry.refuse("BH202", f"unknown key `{name}` in `{decision}`", key, hint)
         elif not fits or not value.value:
             wanted = "a number above 0" if name == "limit" else "a string"
@@ -295,7 +295,7 @@ def paths(entry: "EntryReader") -> PathGlobs:
     for key, value in node.value:
         name = str(key.value)
         if name not in ("read", "write"):
-            hint = suggest(name, ("read", "write"), "`read` or `write`")
+            hint = suggestion(name, ("read", "write"), "`read` or `write`")
             entry.refuse("BH202", f"unknown key `{name}` in `paths`", key, hint)
         found[name] = texts(entry, value, f"paths.{name}")
     if not found:
@@ -334,7 +334,7 @@ def once(entry: "EntryReader") -> str:
     if entry.shape != "yaml":
         entry.find("BH510", "`once` has no effect here", node, hint="remove it")
     else:
-        hint = suggest(str(node.value), PERIODS, f"one of {', '.join(PERIODS)}")
+        hint = suggestion(str(node.value), PERIODS, f"one of {', '.join(PERIODS)}")
         entry.refuse("BH206", f"`once` can't be `{node.value}`", node, hint)
     return ""
 
@@ -391,7 +391,7 @@ def _test(entry: "EntryReader", key: Node, value: Node, where: str) -> tuple[str
     text = str(key.value)
     name = text if text.startswith("results.") else _NAMES.get(folded(text), "")
     if not name or name == "results.NAME.FIELD" or (name.startswith("results.") and name.count(".") < 2):
-        hint = suggest(text, (*TESTS, *GROUPS), f"one of {', '.join((*TESTS, *GROUPS))}")
+        hint = suggestion(text, (*TESTS, *GROUPS), f"one of {', '.join((*TESTS, *GROUPS))}")
         entry.refuse("BH218", f"unknown test `{text}` in `when`", key, hint)
         return text, ()
     if name == "not":

@@ -18,7 +18,7 @@ from billhook.config.cases import event_of
 from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS
 from billhook.core.lazy import later
-from billhook.core.text import suggest
+from billhook.core.text import suggestion
 
 if TYPE_CHECKING:
     import yaml
@@ -142,7 +142,7 @@ def find(word: str) -> list[Recipe]:
     if "/" not in word and not word.endswith((".yaml", ".yml")):
         known = {one.name: one for one in shipped()}
         if word not in known:
-            raise UsageError(f"unknown recipe `{word}`", hint=f"{suggest(word, known)}; `billhook add` lists all")
+            raise UsageError(f"unknown recipe `{word}`", hint=f"{suggestion(word, known)}; `billhook add` lists all")
         return [known[word]]
     path = Path(word)
     files = sorted(one for one in path.iterdir() if one.suffix in (".yaml", ".yml")) if path.is_dir() else [path]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -33,7 +33,7 @@ else:
     stored = later("billhook.store.sessions")
 
 
-class FoldedAnswer(NamedTuple):
+class FoldedAnswer(msgspec.Struct, frozen=True):
     """A verdict as one answer, and the same in an agent's format."""
 
     answer: Answer

@@ -31,7 +31,7 @@ from billhook.config.sources import Builtin, FileRead, is_billhook
 from billhook.core import client_env
 from billhook.core.dialect_traits import MEANINGS
 from billhook.core.events import EVENTS
-from billhook.core.text import Finding, folded, nearest, suggest
+from billhook.core.text import Finding, folded, nearest, suggestion
 
 _DIALECT_OF: Final[dict[Shape, str]] = {
     "strings": "claw",
@@ -173,7 +173,7 @@ class _ShapeReader:
             elif (self.native or self.lesson) and not str(key.value).startswith(("x-", "$", "//", "_")):
                 others = f"known here: {', '.join(OWN_KEYS)}"
                 others = "if it is a hook, indent it below `hooks:`" if _looks_like_hook(value) else others
-                hint = suggest(str(key.value), OWN_KEYS, others)
+                hint = suggestion(str(key.value), OWN_KEYS, others)
                 self.lose(Node(FieldNodes(((key, value),)), key.line, key.column))
                 self.damaged |= nearest(str(key.value), OWN_KEYS) in ("hooks", "dialect", "builtins")
                 self.find("BH202", f"unknown key `{key.value}`", key, hint)
@@ -199,7 +199,7 @@ class _ShapeReader:
             if isinstance(node.value, str) and node.value in MEANINGS:
                 dialect = node.value
             else:
-                self.find("BH205", f"unknown dialect `{node.value}`", node, suggest(str(node.value), MEANINGS))
+                self.find("BH205", f"unknown dialect `{node.value}`", node, suggestion(str(node.value), MEANINGS))
                 self.damaged = True  # the answers of its hooks would be read in the wrong dialect
         node = self.top.get("timeout") if self.native or self.lesson else None
         if node is not None and node.value is not None:
@@ -269,7 +269,7 @@ class _ShapeReader:
                 yield self._builtin(name, key, value)
                 continue
             message = f"unknown built-in `{key.value}`"
-            self.find("BH202", message, key, suggest(str(key.value), BUILTINS))
+            self.find("BH202", message, key, suggestion(str(key.value), BUILTINS))
             if nearest(str(key.value), BUILTINS) == "rate-limit":
                 yield Builtin("rate-limit", None, {}, key.line, key.column, message)
 

@@ -17,11 +17,22 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from billhook.agents import EVERY_AGENT, reader_of
-from billhook.config.declaration import LAYERS, Action, Exec, HookDeclaration, Layer, RunAction, Url, needs_consent
+from billhook.config.declaration import (
+    LAYERS,
+    Action,
+    Exec,
+    HookDeclaration,
+    Layer,
+    RunAction,
+    UnsupportedAction,
+    Url,
+    needs_consent,
+)
 from billhook.config.nodes import Node
 from billhook.core import client_env
 from billhook.core.dialect_traits import MEANINGS
 from billhook.core.errors import UsageError
+from billhook.core.lazy import pattern
 from billhook.core.text import Finding, folded
 from billhook.store.files import state_root
 
@@ -488,11 +499,11 @@ def _calls_us(words: Sequence[str]) -> bool:
     return names[:2] == ["billhook", "hook"] and any(name.startswith("--as") for name in names)
 
 
-_OUR_ADDRESS: Final = re.compile(
+_OUR_ADDRESS: Final = pattern(
     rf"https?://(?:127\.0\.0\.1|localhost|\[::1\])(?::\d+)?/hook/(?:{'|'.join(MEANINGS)})(?:\?.*)?"
 )
 """The address at which the daemon answers agents over HTTP: if billhook called it, the same hooks would run again."""
-_IF_MISSING: Final = re.compile(r"\Acommand -v [^|&;]+ >/dev/null 2>&1 \|\| (?:exit 0|\{ .+? \}); (?=exec )", re.DOTALL)
+_IF_MISSING: Final = pattern(r"\Acommand -v [^|&;]+ >/dev/null 2>&1 \|\| (?:exit 0|\{ .+? \}); (?=exec )", re.DOTALL)
 """The beginning of an entry that handles a missing billhook, before it runs billhook."""
 _RUNNERS: Final = frozenset({"uvx", "uv", "pipx", "env", "exec"})
 
@@ -563,8 +574,9 @@ def is_claudes(declared: HookDeclaration, host: str) -> bool:
 
 
 def adopting_command(declared: HookDeclaration) -> str:
-    """The command that moves an entry of Claude Code's settings to billhook; empty if `install` can't edit the file."""
-    if not declared.file.endswith(_FILES[0]):
+    """The command that moves an entry of Claude Code's settings to billhook; empty if `install` can't edit the file
+    or move the entry."""
+    if isinstance(declared.action, UnsupportedAction) or not declared.file.endswith(_FILES[0]):
         return ""
     return f"billhook install claude {'' if declared.layer == 'user' else '--project '}--adopt"
 

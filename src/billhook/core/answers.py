@@ -98,8 +98,8 @@ class Skipped(msgspec.Struct, frozen=True):
     @classmethod
     def from_recorded(cls, text: str) -> "Skipped | None":
         """The reason from the text in the event log; None for any other text."""
-        for reason, sentence in _RECORDED:
-            before, _, after = sentence.partition("{by}")
+        for reason in _ENDS:
+            before, _, after = _SENTENCES[reason].partition("{by}")
             by = text.removeprefix(before).removesuffix(after)
             if by and text == f"{before}{by}{after}":
                 return cls(reason, by=by)
@@ -114,8 +114,6 @@ _SENTENCES = {
     SkipReason.NOT_TRUSTED: "not approved",
 }
 _ENDS = (SkipReason.DENIED, SkipReason.STOPPED)  # another hook ended the run: the log names it
-_OLDER = ((SkipReason.DENIED, "`{by}` said deny"), (SkipReason.STOPPED, "`{by}` said stop"))  # in older logs
-_RECORDED = (*((reason, _SENTENCES[reason]) for reason in _ENDS), *_OLDER)
 _REASONS = frozenset(SkipReason) - set(_ENDS)
 
 FAILURES = frozenset({Status.FAILED, Status.TIMED_OUT, Status.COULD_NOT_START})
@@ -461,6 +459,9 @@ class Verdict(msgspec.Struct, frozen=True, dict=True):
 
     def as_answer(self, join: str = "\n\n") -> Answer:
         """The verdict as one answer: billhook's answer when it is itself a hook."""
+        only: Answer | None = self.__dict__.get("only")
+        if only is not None:
+            return only
         objection, context = "", self.context
         if self.about.block is Block.MODEL and context:
             objection = _joined(outcome.answer.objection for outcome in self.outcomes)
@@ -588,7 +589,7 @@ def _only(
         reason = ""
     if stopped and decision is not _DENY and event.hook_event_name == "PreToolUse":
         decision, reason = _DENY, answer.stop_reason
-    return Verdict(
+    verdict = Verdict(
         event,
         outcomes,
         duration_ms,
@@ -605,6 +606,10 @@ def _only(
         answer.extras or None,
         answer.quiet,
     )
+    odd = stopped or answer.keep_going or answer.stop_reason or answer.objection or answer.background
+    if not odd and answer.data is None:
+        verdict.__dict__["only"] = answer  # `as_answer` would make it again
+    return verdict
 
 
 def _decide(answers: Iterable[Answer], combine: Combine) -> Decision:

@@ -5,8 +5,10 @@ callers at once: a caller is set for one task, and for the tasks and threads tha
 """
 
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from contextvars import ContextVar, Token
@@ -14,11 +16,12 @@ else:
     from _contextvars import ContextVar  # the same; the module around it costs its import
 
 
-class Caller(NamedTuple):
+class Caller(msgspec.Struct, frozen=True):
     """The environment and working directory of a client. The directory is empty if it no longer exists."""
 
     environ: Mapping[str, str]
     cwd: str
+    process: Callable[[], int] = int  # its number; 0: unknown
 
 
 _served: ContextVar[Caller | None] = ContextVar("billhook_caller", default=None)
@@ -48,6 +51,12 @@ def environ() -> Mapping[str, str]:
     """The caller's environment."""
     caller = _served.get()
     return os.environ if caller is None else caller.environ
+
+
+def process() -> int:
+    """The caller's process, or the one that started this one; 0 if it is unknown."""
+    caller = _served.get()
+    return os.getppid() if caller is None else caller.process()
 
 
 def getcwd() -> str:

@@ -179,14 +179,12 @@ class Event(Struct, frozen=True, kw_only=True, dict=True, eq=False, tag_field="h
         return copy
 
     def _fields(self) -> dict[str, Any]:
-        own = msgspec.structs.asdict(self)
-        base = {name: value for name in _BASE if (value := own.pop(name)) is not None}
-        rest = {
-            name: getattr(self, name) if name in JSON_FIELDS else value  # the value may be undecoded
-            for name, value in own.items()
-            if value is not None or name in JSON_FIELDS or name in self.nullable
+        nullable = self.nullable
+        return {
+            name: value
+            for name in _in_order(type(self))
+            if (value := getattr(self, name)) is not None or name in JSON_FIELDS or name in nullable
         }
-        return {**base, "hook_event_name": self.hook_event_name, **rest}
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and isinstance(other, Event) and self.payload == other.payload
@@ -205,6 +203,12 @@ class Event(Struct, frozen=True, kw_only=True, dict=True, eq=False, tag_field="h
 
 
 _BASE = Event.__struct_fields__
+
+
+@functools.cache
+def _in_order(kind: type[Event]) -> tuple[str, ...]:
+    """The fields in the order in which they are sent."""
+    return (*_BASE, "hook_event_name", *(name for name in kind.__struct_fields__ if name not in _BASE))
 
 
 # -- tools ---------------------------------------------------------------------------------------------------------
@@ -645,6 +649,17 @@ def decode(data: bytes) -> Event:
         # apart. One odd escape in a command must not switch guards off.
         return parse(read_object(data))
     event.__dict__["source"] = data
+    return event
+
+
+def decode_all(data: bytes) -> Event:
+    """The same with all of its JSON decoded, so that an error anywhere in it is raised now."""
+    event = decode(data)
+    kept = event.__dict__
+    if "payload" not in kept:
+        payload = kept["payload"] = read_object(data)
+        if "tool_input" in _KNOWN[type(event)]:
+            kept["tool_input"] = payload["tool_input"]
     return event
 
 

@@ -186,7 +186,7 @@ def _fields_of(group: Mapping[str, Any], place: str) -> Callable[[str, Any], Any
     spelt = known | {"onFailure": "on_failure"}
     for key in group:
         if key not in spelt:
-            raise UsageError(f"{place} has an unknown field `{key}`", hint=text.suggest(str(key), known))
+            raise UsageError(f"{place} has an unknown field `{key}`", hint=text.suggestion(str(key), known))
     return {spelt[key]: value for key, value in group.items()}.get
 
 

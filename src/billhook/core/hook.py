@@ -44,6 +44,9 @@ class Known(msgspec.Struct, frozen=True):
     effects: frozenset[str] | None = None
 
 
+_UNKNOWN = Known()
+
+
 class SessionInfo(Protocol):
     """The same, looked up on first use."""
 
@@ -214,9 +217,11 @@ class Context(msgspec.Struct):
     @property
     def _known(self) -> SessionInfo:
         """Looked up once in a firing, and only if no result has it."""
+        if self._know is None:
+            return _UNKNOWN
         firing = self._firing
         if firing.known is None:
-            firing.known = Known() if self._know is None else self._know(self.event)
+            firing.known = self._know(self.event)
         return firing.known
 
     @property

@@ -3,14 +3,19 @@ what is missing."""
 
 import re
 import sys
-import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from billhook.core.lazy import later
 from billhook.core.tools import folded as folded  # noqa: PLC0414 - exported: how names are compared
+
+if TYPE_CHECKING:
+    import unicodedata
+else:
+    unicodedata = later("unicodedata")
 
 
 def visible(text: str) -> str:
@@ -104,7 +109,7 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     return by_fold[[*swapped, *close][0]] if close or swapped else ""
 
 
-def suggest(word: str, known: Iterable[str], otherwise: str | None = None, cutoff: float = 0.6) -> str:
+def suggestion(word: str, known: Iterable[str], otherwise: str | None = None, cutoff: float = 0.6) -> str:
     """A hint for an unknown word: the nearest known word, else `otherwise`, else all known words."""
     near = nearest(word, known, cutoff)
     if near or otherwise is None:

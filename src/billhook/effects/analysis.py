@@ -30,6 +30,8 @@ _DANGEROUS = re.compile(
 
 _UNREAD: Final = "a part of it can't be read"
 _ASSIGNED = re.compile(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=", re.M)
+_TELLING = re.compile(r"\$\{?((?:\w+_)?(?:TOKEN|SECRET|PASSWORD|API_?KEY|(?:ACCESS|SECRET|PRIVATE)_KEY))\b(?!:?\+)")
+"""Variables whose names tell that they are secret."""
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)[}:#%/^,-](?!\+))")  # `${X:+set}` prints no value
 
 
@@ -189,6 +191,10 @@ def _shown_secrets(interpreter: Interpreter) -> Iterator[Effect]:
             loaded |= dict.fromkeys(_ASSIGNED.findall(text or ""), path)
         elif loaded and command.shown and (path := _printed(command, loaded)):
             yield from interpreter.call(command).on_path("read-secret", path, weight="normal")
+        elif command.shown and command.name in ("echo", "printf") and UNKNOWN in "".join(command.args):
+            for name in _TELLING.findall(command.text):
+                if not any(f"{name}=" in text for text in interpreter.texts):  # else the line shows where it is from
+                    yield interpreter.call(command).effect("read-secret", f"${name}")
 
 
 def _printed(command: Command, loaded: dict[str, str]) -> str:

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from billhook.core.errors import RuleError
-from billhook.core.text import suggest
+from billhook.core.text import suggestion
 from billhook.effects.effect import KINDS, SCOPES, Effect
 
 ABLE: Final = tuple(kind for kind in KINDS if kind != "disarm")
@@ -88,9 +88,9 @@ def checked(text: str) -> str:
     if kind == "disarm":
         raise RuleError("no hook can be about `disarm`", hint="remove it: the guard always stops what disarms billhook")
     if kind not in ABLE:
-        raise RuleError(f"unknown effect `{kind}`", hint=suggest(kind, ABLE, _LISTED))
+        raise RuleError(f"unknown effect `{kind}`", hint=suggestion(kind, ABLE, _LISTED))
     if colon and scope not in SCOPES:
-        raise RuleError(f"unknown scope `{scope}`", hint=suggest(scope, SCOPES, f"one of {', '.join(SCOPES)}"))
+        raise RuleError(f"unknown scope `{scope}`", hint=suggestion(scope, SCOPES, f"one of {', '.join(SCOPES)}"))
     return f"{kind}:{scope}" if colon else kind
 
 

@@ -46,6 +46,10 @@ def run_inner(command: Command, fields: list[Value], run: Run) -> Value | None:
         return run_code("shell", lines, command, run.inside(command.name))
     if command.name == "kill":
         _kill(command, run)
+    if "/" in command.program and run.path(command.program) in run.files.written:
+        _program_file(command, run)  # whatever its name: `curl -o sh URL && ./sh`
+    if powershell.is_cmdlet(command.program):
+        return _windows(command.text, command, run)
     return run_interpreter(command, fields, run) or _runner(command, run) or _other(command, fields, run)
 
 
@@ -121,7 +125,10 @@ def _wrapped(command: Command, found: shell.InnerCommands, fields: list[Value], 
         for each in found.commands[:_MOST_INNER]
         for words in _fed_words(command, each.words, run)
     ]
-    printed += [run_code("shell", Value(text, origins), command, inner) for text in found.texts[:_MOST_INNER]]
+    texts = found.texts[:_MOST_INNER]
+    if command.name == "parallel":
+        texts = [each for text in texts for (each, *_) in _fed_words(command, (text,), run)]
+    printed += [run_code("shell", Value(text, origins), command, inner) for text in texts]
     return joined(printed)
 
 
@@ -159,13 +166,15 @@ def _fed_words(command: Command, words: tuple[str, ...], run: Run) -> Iterator[t
     elif command.name in ("find", "fd", "fdfind"):
         lines = list(listed(command.words))
     lines = [line for line in lines[:MOST_FIELDS] if line]
-    given = lines if "{}" in command.text else [word for line in lines for word in line.split()]
+    whole = command.name == "parallel" or "{}" in command.text or shell.placeholder(command.words)
+    given = lines if whole else [word for line in lines for word in line.split()]
     if not given:
         yield words
     elif words[-1:] == (UNKNOWN,) and sum(UNKNOWN in word for word in words) == 1:
         yield (*words[:-1], *given[:MOST_FIELDS])
     else:
         for each in dict.fromkeys(given[:_MOST_ITEMS]):
+            each = shlex.quote(each) if len(words) == 1 else each  # noqa: PLW2901 parallel quotes it in its line
             yield tuple(word.replace(UNKNOWN, each) for word in words)
 
 
@@ -371,6 +380,9 @@ def _shell(command: Command, fields: list[Value], run: Run) -> Value | None:
     if program.code is not None:
         state = run.state.copy(given[1:])
         state.variables |= {"0": given[0]} if given else {}
+        for word in command.assignments:
+            name, _, value = word.partition("=")
+            state.variables[name] = Value(value)
         code = _value_of(program.code, fields)
         return run_code("shell", code, command, run.inside(f"{command.name} -c", fed=run.fed, state=state))
     if program.path not in _STDIN and not any(map(_READS_INPUT.fullmatch, command.args)):
@@ -470,7 +482,8 @@ def _windows_program(args: tuple[str, ...]) -> _Program:
     for place, word in enumerate(args, 1):
         option = word.lower()
         if option in _RUNS_COMMAND:
-            return _Program(code=" ".join(args[place:]))
+            code = " ".join(args[place:])
+            return _Program(path=code) if code in _STDIN else _Program(code=code)
         if option == "-ec" or (len(option) > 1 and "-encodedcommand".startswith(option)):
             text = transformed(("base64", "-d"), "".join(args[place : place + 1])) or UNKNOWN
             return _Program(code=text, decoded=True)

@@ -46,6 +46,7 @@ from billhook.effects.run import (
     Value,
     joined,
     pipelines,
+    starts_forever,
     structured,
 )
 from billhook.effects.script import RawWord, ScriptCommand, ScriptRedirect
@@ -66,6 +67,11 @@ _TCP: Final = ("/dev/tcp/", "/dev/udp/")
 _NOWHERE: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/stdin", "-"})
 _CONNECTIONS: Final = frozenset({"nc", "ncat", "netcat", "telnet", "socat", "openssl"})
 _ELSEWHERE: Final = World("/home/remote", "/home/remote", ("/home/remote",), fs=NO_FILES)
+_ENDLESS: Final = {
+    "while": word_set("true : /bin/true /usr/bin/true [ 1 true ]"),
+    "until": word_set("false /bin/false /usr/bin/false"),
+}
+"""The words of conditions that always, or never, hold."""
 _TOO_DEEP: Final = "it is too deeply nested to be read"
 
 Stage = ScriptCommand | ScriptBlock
@@ -227,6 +233,8 @@ class Interpreter:
         fed = run.fed
         whole = " | ".join(stage.text for stage in stages[:MOST_SHOWN] if isinstance(stage, ScriptCommand))
         for stage, shown in zip(stages[:MOST_STEPS], _shown(stages, run.shown), strict=False):
+            if self.steps <= 0:
+                return self.end("it has too many commands")
             inner = run.inside(fed=fed, shown=shown, state=run.state.copy())
             inner.pipeline = whole
             fed = self._stage(stage, inner)
@@ -268,6 +276,8 @@ class Interpreter:
     def _rounds(self, block: ScriptBlock, run: Run) -> Value:
         """The commands of a block, once for each value of a loop."""
         nodes, state = block.nodes, run.state
+        if block.kind in _ENDLESS and starts_forever(nodes, _ENDLESS[block.kind]):
+            self._bomb("a loop that starts commands in the background without end", run)
         if block.kind == "words":
             self._listed(block, run)  # for what they run
             return EMPTY
@@ -295,8 +305,7 @@ class Interpreter:
         block, state = run.state.functions[name], run.state
         if any(block is each for each in self.calls):
             if run.background or run.fed is not None:
-                bomb = Command(name, cwd=state.cwd, via=run.via, text=f"{name}() calls itself")
-                self.add(bomb, "kill", "every process: a fork bomb", weight="heavy")
+                self._bomb(f"{name}() calls itself", run)
             return UNKNOWN_VALUE
         self.calls.append(block)
         before, state.arguments = state.arguments, given
@@ -304,6 +313,10 @@ class Interpreter:
         state.arguments = before
         self.calls.pop()
         return printed
+
+    def _bomb(self, cause: str, run: Run) -> None:
+        command = Command("fork bomb", cwd=run.state.cwd, via=run.via, text=cause)
+        self.add(command, "kill", "every process: a fork bomb", weight="heavy")
 
     # simple commands
 

@@ -242,12 +242,13 @@ def _move(target: str, run: Run) -> None:
 
 def _declare(fields: list[Value], run: Run) -> None:
     names = any(field.text == "-n" for field in fields)  # for other variables
+    lower = any(field.text == "-l" for field in fields)
     for field in fields[1:]:
         key, equals, value = field.text.partition("=")
         if equals and names:
             run.state.references[key] = value
         elif equals:
-            run.state.variables[key.rstrip("+")] = Value(value, field.origins)
+            run.state.variables[key.rstrip("+")] = Value(value.lower() if lower else value, field.origins)
 
 
 def _read(fields: list[Value], run: Run) -> None:
@@ -275,9 +276,9 @@ def _next_line(run: Run) -> Value:
 def _mapfile(fields: list[Value], run: Run) -> None:
     for line in Options(_words(fields), word_set("-C -c -d -n -O -s -u")).values("-C"):
         run.interpreter.run_text(line, run.inside(fields[0].text, state=run.state.copy()))
-    lines = run.files.contents(run.fed or run.state.input or UNKNOWN_VALUE).text.splitlines()
+    given = run.files.contents(run.fed or run.state.input or UNKNOWN_VALUE)
     name = fields[-1].text if len(fields) > 1 else "MAPFILE"
-    run.state.arrays[name] = [Value(line) for line in lines[:MOST_FIELDS]]
+    run.state.arrays[name] = [Value(line, given.origins) for line in given.text.splitlines()[:MOST_FIELDS]]
 
 
 def _printf(fields: list[Value], run: Run) -> None:

@@ -20,8 +20,9 @@ from billhook.effects.table import word_set
 FILTERS: Final = READS.keys() - word_set("source . split cmp") | word_set("gunzip gzip sed tee uniq xxd zstd")
 """Programs that print what they read, more or less."""
 TEMPORARY: Final = "/tmp/billhook-mktemp"  # the path that represents the file of `mktemp`
-DOWNLOADS: Final = word_set("curl wget fetch http https xh aria2c lwp-request GET nc ncat")
+DOWNLOADS: Final = word_set("curl wget fetch http https xh aria2c lwp-request GET nc ncat iwr irm")
 PACKERS: Final = frozenset({"tar", "zip", "7z", "gpg"})
+_MOST_PACKED: Final = 32  # words that are looked at
 _COMPUTE: Final = word_set("python python3 node perl ruby php awk gawk lua deno bun eval sh bash")
 _GREPS: Final = frozenset({"grep", "egrep", "fgrep", "rg"})
 _SELECT: Final = frozenset({"grep", "egrep", "fgrep", "sort", "uniq", "head", "tail", "tac"})
@@ -43,13 +44,14 @@ _ECHO_OPTION = re.compile(r"-[neE]+")
 _DIRECTIVE = re.compile(r"%(?:%|[-+ 0#]*\d*(?:\.\d+)?[a-zA-Z])")
 _TELLING: Final = "*secret* *token* *password* *passwd* *_key* *_pass* *apikey* *database_url* *credential* *private*"
 """How names of secret variables look."""
+_SHOWN: Final = "yaml json* go-template* custom-columns* -oyaml -ojson* -o=* --output=yaml --output=json* --output=go*"
 _SECRETS: Final[tuple[tuple[str, str], ...]] = (
     ("gpg", "--export-secret-keys --export-secret-key --export-secret-subkeys"),
     ("gcloud auth print-access-token", ""), ("gcloud auth print-identity-token", ""),
-    ("gcloud secrets versions access", ""), ("security find-generic-password", "-w -g"),
-    ("security find-internet-password", "-w -g"), ("security dump-keychain", ""), ("pass show", ""), ("op read", ""),
-    ("op item get", "--reveal --fields"), ("kubectl get secret", "-o --output -oyaml -ojson"),
-    ("kubectl get secrets", "-o --output -oyaml -ojson"),
+    ("gcloud secrets versions access", ""), ("security find-generic-password", "-w* -g*"),
+    ("security find-internet-password", "-w* -g*"), ("security dump-keychain", ""), ("pass show", ""), ("op read", ""),
+    ("op item get", "--reveal --fields"), ("kubectl get secret", _SHOWN),
+    ("kubectl get secrets", _SHOWN),
     ("aws configure get", "aws_secret_access_key aws_session_token aws_access_key_id"),
     ("aws secretsmanager get-secret-value", ""), ("aws ssm get-parameter", "--with-decryption"),
     ("aws ssm get-parameters", "--with-decryption"), ("aws ssm get-parameters-by-path", "--with-decryption"),
@@ -122,7 +124,7 @@ def _filtered(words: tuple[str, ...], fed: Value, run: Run) -> Value:
         return fed
     if name in FILTERS and (files := _files(words)):
         return _of_files(words, files, run)
-    if prints_secret(words) or (name in PACKERS and any(_holds_secret(run.path(word)) for word in words[1:])):
+    if prints_secret(words) or (name in PACKERS and _packs_secret(words[1:_MOST_PACKED], run)):
         return Value(UNKNOWN, frozenset({"secret"}))
     if name in ("env", "printenv") or (len(words) == 1 and name in ("set", "export", "declare")):
         return Value(UNKNOWN, frozenset({"environment"}))
@@ -151,9 +153,14 @@ def _processes(words: Sequence[str]) -> frozenset[str]:
     return frozenset({PROCESSES, PROCESSES + shlex.join(words[1:])})
 
 
-def _holds_secret(path: str) -> bool:
-    """Whether an archive of a path holds a secret file."""
-    return any(is_secret_file(path + end) for end in ("", "/_", "/credentials"))
+def _packs_secret(words: Sequence[str], run: Run) -> bool:
+    """Whether an archive of what words name holds a secret file; one that leaves files out may leave out these."""
+    paths = [] if any(word.startswith(("--exclude", "-x")) for word in words) else map(run.path, words)
+    return any(
+        is_secret_file(path + end)
+        for path in paths
+        for end in ("", "/_", "/credentials", *(f"/{name}" for name in run.world.fs.names(path)))
+    )
 
 
 def _files(words: Sequence[str]) -> list[str]:

@@ -1,5 +1,6 @@
 """Paths of a call made absolute, the scope that each is in, and the file system as effects see it."""
 
+import functools
 import os
 import posixpath
 import re
@@ -102,6 +103,7 @@ class Overlay:
         self.made: dict[str, str] = {}  # path -> dir or file
         self.links: dict[str, str] = {}  # path -> what it leads to
         self.written: dict[str, str | None] = {}  # files -> their text, where the line shows it
+        self._real, self._names = functools.cache(fs.real), functools.cache(fs.names)  # a line asks for them often
 
     def kind(self, path: str) -> str:
         return "link" if path in self.links else self.made.get(path) or self.fs.kind(path)
@@ -112,10 +114,12 @@ class Overlay:
             if link is None:
                 break
             path = os.path.normpath(os.path.join(os.path.dirname(link), self.links[link])) + path[len(link) :]
-        return self.fs.real(path)
+        folder, name = posixpath.split(path)
+        is_plain = name and self.fs.kind(path) != "link"
+        return posixpath.join(self._real(folder), name) if is_plain else self._real(path)
 
     def names(self, folder: str) -> list[str]:
-        found = self.fs.names(folder)
+        found = self._names(folder)
         above = folder.rstrip("/") + "/"
         new = (path[len(above) :] for path in (*self.made, *self.links, *self.written) if path.startswith(above))
         return list(dict.fromkeys((*found, *(name for name in new if "/" not in name))))
@@ -129,7 +133,7 @@ _SYSTEM: Final = """
 / /C: /Applications /Library /System /Users /bin /boot /dev /etc /home /lib /lib32 /lib64 /opt /private /proc /root /run
 /sbin /sys /usr /var
 """
-_TEMPORARY: Final = ("/tmp", "/var/tmp", "/private/tmp", "/private/var/tmp", "/dev/shm", "/var/folders", "/run/user")
+TEMPORARY: Final = ("/tmp", "/var/tmp", "/private/tmp", "/private/var/tmp", "/dev/shm", "/var/folders", "/run/user")
 _CACHES: Final = """
 .npm/_cacache .cache/pip .cache/uv .cache/yarn .cache/pypoetry .cache/pre-commit .cache/go-build .gradle/caches
 .cargo/registry/cache Library/Caches/pip Library/Caches/Homebrew
@@ -160,7 +164,7 @@ class World(msgspec.Struct, frozen=True):
     def scopes(self) -> dict[str, Scope]:
         """The folders that decide on a scope; the nearest one above a path does."""
         found: dict[str, Scope] = dict.fromkeys(_SYSTEM.split(), "system")
-        found |= dict.fromkeys((*_TEMPORARY, *self.temporary), "temp")
+        found |= dict.fromkeys((*TEMPORARY, *self.temporary), "temp")
         if self.home != "/":
             found[self.home] = "home"
             found |= {f"{self.home}/{cache}": "temp" for cache in _CACHES.split()}
@@ -243,7 +247,13 @@ def resolved(path: str, fs: FileSystem, *, itself: bool = False) -> str:
 
 def inside(path: str, folders: Iterable[str]) -> bool:
     """Whether a path is one of the folders, or below one."""
-    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
+    above = tuple(folders)
+    return path in above or path.startswith(_prefixes(above))
+
+
+@functools.lru_cache(maxsize=256)
+def _prefixes(folders: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(folder.rstrip("/") + "/" for folder in folders)
 
 
 def is_device(path: str) -> bool:

@@ -68,6 +68,11 @@ _PARAMETER = re.compile(r"-\w+(?:$|:)")
 _MOST_OPEN: Final = 32  # parentheses and blocks inside each other
 
 
+def is_cmdlet(word: str) -> bool:
+    """Whether a command word is a cmdlet, which no other shell has: `Remove-Item`."""
+    return "-" in word and word.lower() in _PROGRAMS
+
+
 def translated(text: str) -> list[tuple[str, str]]:
     """Each statement as written, with the line for a shell that does the same."""
     for pattern, cmdlet in _CALLS:

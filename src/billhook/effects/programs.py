@@ -95,7 +95,7 @@ INTERPRETERS: Final[dict[str, Wrapper]] = {
     "perl": Wrapper("IM", ends="-e -E"),
     "php": Wrapper("dc", ends="-r"),
     **dict.fromkeys(("lua", "luajit", "Rscript", "R", "osascript", "julia", "groovy"), Wrapper("l", ends="-e")),
-    "elixir": Wrapper("rS", "require", ends="-e --eval"),
+    **dict.fromkeys(("elixir", "iex"), Wrapper("rS", "require", ends="-e --eval")),
     **dict.fromkeys(("pwsh", "powershell", "cmd"), Wrapper(ends="-c -C")),
     **dict.fromkeys(("tsx", "ts-node"), Wrapper("rCPO", "require project", ends="-e --eval --print", later="-p")),
     **dict.fromkeys(("tclsh", ".", "source"), Wrapper()),
@@ -306,6 +306,8 @@ RUNNERS: Final[dict[tuple[str, ...], Wrapper]] = {
     },
     **{("nix", verb): Wrapper("f", _NIX, 8, ends="-c --command") for verb in ("develop", "shell")},
     ("dotenv",): Wrapper("efvp", "file export"),
+    ("heroku", "run"): Wrapper("ars", "app remote size"),
+    ("railway", "run"): Wrapper("esp", "environment service project"),
 }
 """Programs that run a command, or a file of the project, in a separate environment."""
 _RUNNER_NAMES: Final = frozenset(name for name, *_ in RUNNERS)
@@ -375,7 +377,8 @@ _FIND: Final = frozenset({"-H", "-L", "-P"})
 
 def program(words: tuple[str, ...]) -> str:
     """The command word without its folder, and without the ending that Windows adds."""
-    return words[0].rpartition("/")[2].removesuffix(".exe") if words else ""
+    name = words[0].rpartition("/")[2].removesuffix(".exe") if words else ""
+    return "node" if name == "nodejs" else name
 
 
 def variable_words(command: "SimpleCommand") -> tuple[str, ...]:

@@ -120,6 +120,18 @@ def pipelines(nodes: Sequence[Node]) -> Iterator[tuple[list[ScriptCommand | Scri
         yield stages, ";"
 
 
+_PAUSES: Final = frozenset({"wait", "sleep", "break", "exit", "return", "read"})
+
+
+def starts_forever(nodes: Sequence[Node], endless: frozenset[str]) -> bool:
+    """Whether a loop whose condition has only such words starts commands in the background, and never pauses."""
+    (condition, _), *body = pipelines(nodes)
+    plain = [(stages[0].words[:1], end) for stages, end in body if isinstance(stages[0], ScriptCommand)]
+    pauses = any(words and words[0] in _PAUSES and end != "&" for words, end in plain)
+    is_endless = isinstance(condition[0], ScriptCommand) and endless.issuperset(condition[0].words)
+    return is_endless and not pauses and any(end == "&" for _, end in body)
+
+
 # the state of a shell, how a command is reached, and its redirections
 
 _OF_ONE_SHELL: Final = ("variables", "arrays", "functions", "aliases", "references", "stack")

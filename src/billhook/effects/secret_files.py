@@ -24,7 +24,8 @@ _TAILS: Final = tuple(
     .aws/credentials .kube/config .docker/config.json .config/gh/hosts.yml .config/hub .cargo/credentials
     .cargo/credentials.toml .gem/credentials .config/rclone/rclone.conf .terraform.d/credentials.tfrc.json
     .config/configstore/firebase-tools.json .m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties
-    sops/age/keys.txt billhook/fleet/enrolment.json
+    sops/age/keys.txt .config/pypoetry/auth.toml .config/glab-cli/config.yml containers/auth.json
+    billhook/fleet/enrolment.json
     """)
 )
 """The last segments of paths that are secret below any folder, so that a container's or a backup's home counts too."""
@@ -84,6 +85,8 @@ def _by_folder(path: str, folders: list[str], name: str) -> bool:
         return True
     if name in ("auth.json", "oauth_creds.json") and folders[-1:] and folders[-1].startswith("."):
         return True  # where programs keep their sign-in, such as `~/.composer/auth.json`
+    if folders[-3:] == [".aws", "sso", "cache"]:
+        return True
     if ".ssh" in folders:
         return name not in _OPEN_SSH
     if "gcloud" in folders and ("credential" in path or "access_tokens" in name):

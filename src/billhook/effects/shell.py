@@ -267,25 +267,33 @@ def _like(command: ScriptCommand, words: tuple[str, ...], assignments: Sequence[
 
 def _fed(words: tuple[str, ...], prefix: Prefix) -> tuple[str, ...]:
     """The words of a command with what is not known yet: in place of `{}`, or at the end."""
-    mark = _mark(prefix.words[: prefix.at])
+    mark = placeholder(prefix.words[: prefix.at])
     words = tuple(word.replace(mark or "{}", UNKNOWN) for word in words)
     return words if mark else (*words, UNKNOWN)
 
 
-def _mark(words: Sequence[str]) -> str:
-    """The placeholder for an argument: `xargs -I {}`, `xargs -i`."""
+def placeholder(words: Sequence[str]) -> str:
+    """The placeholder for an argument: `xargs -I {}`, `xargs -i`, `xargs --replace`."""
     mark = ""
     for word, following in itertools.pairwise((*words, "")):
         if word[:2] in ("-I", "-J", "-i"):
             mark = word[2:] or (following if word[1] != "i" else "{}")
+        elif word.startswith("--replace"):
+            mark = word.partition("=")[2] or "{}"
     return mark
 
 
 def _parallel(found: InnerCommands) -> InnerCommands:
     """GNU parallel gives a line to a shell; without a command, each line that it reads is one."""
     each = [one.words for one in found.commands]
-    texts = [text for words in each for text in (words[1:-1] if words[0] == ":::" else [" ".join(words)])]
+    texts = [text for words in each for text in (words[1:-1] if words[0] == ":::" else _template(words))]
     return InnerCommands(found.commands, texts, found.complete and bool(each))
+
+
+def _template(words: tuple[str, ...]) -> list[str]:
+    """The line of GNU parallel, without the arguments that follow `:::`; plain words are a command as they are."""
+    own = words[: words.index(":::")] if ":::" in words else words
+    return [" ".join(own if UNKNOWN in "".join(own) else (*own, UNKNOWN))] if any(map(_is_line, own)) else []
 
 
 def _split_string(command: ScriptCommand, prefix: Prefix) -> InnerCommands:
@@ -498,7 +506,7 @@ def _escapes(command: ScriptCommand) -> InnerCommands:
 
 
 def _socat(command: ScriptCommand) -> InnerCommands:
-    carried = (re.match(r"(?:EXEC|SYSTEM|SHELL):([^,]*)", word, re.I) for word in command.words[1:])
+    carried = (re.match(r"(?:EXEC|SYSTEM|SHELL):([^,]*)", word.replace("\\", ""), re.I) for word in command.words[1:])
     return InnerCommands(texts=[found[1] for found in carried if found])
 
 
@@ -574,7 +582,12 @@ _ELSEWHERE: Final[dict[str, Wrapper]] = {
     "adb": Wrapper("stHP", operands=1),
 }
 """Programs that run a line on other machines."""
-_ELSEWHERE_TEXTS: Final = {"gcloud": "--command", "az": "--scripts", "aws": "--parameters"}
+_ELSEWHERE_TEXTS: Final = {
+    "gcloud": "--command",
+    "az": "--scripts",
+    "aws": "--parameters",
+    **dict.fromkeys(("fly", "flyctl"), "-C --command"),
+}
 """Programs that take it as the value of an option."""
 _LOCAL = re.compile(r"(?:[^@]*@)?(?:localhost|ip6-localhost|127\.[\d.]+|0\.0\.0\.0|\[?::1\]?)\.?", re.I)
 

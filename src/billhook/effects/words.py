@@ -138,7 +138,7 @@ def _process_input(part: Expansion, run: Run) -> list[Value]:
     """`<(...)`: the name of a file that holds what is printed."""
     value = run.interpreter.run_nodes(structured(part.items), run.inside(shown=False, state=run.state.copy()))
     path = f"/dev/fd/{63 - len(run.files.written) % 50}"
-    run.files.written[path] = value
+    run.files.write(path, value)
     return [Value(path, value.origins)]
 
 
@@ -174,7 +174,7 @@ def _variable(part: Expansion, run: Run) -> list[Value]:
     if part.runs and not read:  # `${a[$(x)]}`
         _nested(name, run)
     assigns = _ASSIGNS.match(name)
-    if assigns and assigns[1] not in state.variables:
+    if assigns and not state.variables.get(assigns[1], EMPTY).text:
         state.variables[assigns[1]] = value
     return [value]
 

@@ -183,47 +183,56 @@ class Engine:
 
     async def fire(self, event: Any, *, deadline: float | None = None) -> Verdict:
         """Run every hook for `event`, an Event or a dict in wire form (else EventError), within `deadline` seconds."""
-        if type(event) in self._idle:
+        kind = type(event)
+        if kind in self._idle:
             return Verdict(event)
-        wanted = self._lists.get(type(event))
+        wanted = self._lists.get(kind)
         if wanted is None:
             event, wanted = self._first_of_kind(event)
         steps = wanted.known.get(wanted.target_of(event)) or wanted.steps(event)
         began = now = _now()
         ends = _FOREVER if deadline is None else began + max(0.0, deadline)
         outcomes: list[RawOutcome] = [*self.background.collect(event)] if self._waiting else []
-        ctx = Context(event, outcomes, self.env, self._know, self, ends)
-        if (self.parallel or steps.grouped) and (waves := self._grouped(steps, ctx)) is not None:
-            return await self._fire_in_waves(waves, steps, ctx, outcomes, began)
+        ctx: Context | None = None  # made when it is needed: a function of the event that returns nothing needs none
+        if self.parallel or steps.grouped:
+            ctx = self._context(event, outcomes, ends)
+            if (waves := self._grouped(steps, ctx)) is not None:
+                return await self._fire_in_waves(waves, steps, ctx, outcomes, began)
         rewritten_by, silent = 0, not outcomes
         for step in steps:
-            asked = now
-            if step.without_await is None or asked >= ends:
+            asked, without_await = now, step.without_await
+            if without_await is None or asked >= ends:
+                ctx = ctx or self._context(event, outcomes, ends)
                 returned = step.call(ctx, asked)
                 if returned is not None and type(returned) is not Outcome:
                     returned = await returned
                 now = _now()
             else:
                 try:
-                    returned = await step.without_await(ctx.event)
+                    returned = await without_await(event if ctx is None else ctx.event)
                 except BaseException as error:  # it can't wait, so only the hook itself can have raised it
                     returned = failure(error)
                 now = _now()
                 if returned is not None or now - asked > step.timeout or now > ends:
+                    ctx = ctx or self._context(event, outcomes, ends)
                     returned = step.settled(ctx, returned, asked, now)
-            if returned is None:  # an empty answer, as from most hooks
+            if returned is None or ctx is None:  # an empty answer, as from most hooks
                 outcomes.append((step, asked, now))
                 continue
             outcomes.append(returned)
-            silent = False
-            if returned.answer.objects:
+            silent, answer = False, returned.answer
+            if answer.decision is _DENY or answer.stop:  # `answer.objects`, without a call
                 return await self._end_run(event, steps[steps.index(step) + 1 :], ctx, outcomes, returned, began)
-            if returned.answer.rewrites and _rewrite(ctx, returned.answer):
+            if (answer.updated_input is not None or answer.updated_output is not UNSET) and _rewrite(ctx, answer):
                 rewritten_by = steps.index(step)
-        if not (rewritten_by or self._closes) and (ctx.shared is None or not ctx.shared.id):
+        if not (rewritten_by or self._closes) and (ctx is None or ctx.shared is None or not ctx.shared.id):
             took = (now - began) * 1e3
             return Verdict(event, outcomes, took) if silent else fold(event, outcomes, self.combine, took)
+        ctx = ctx or self._context(event, outcomes, ends)
         return await self._close(event, ctx, outcomes, began, now, steps[:rewritten_by])
+
+    def _context(self, event: Event, outcomes: Sequence[RawOutcome], ends: float) -> Context:
+        return Context(event, outcomes, self.env, self._know, self, ends)
 
     def fire_sync(self, event: Any, *, deadline: float | None = None) -> Verdict:
         """`fire` for code that is not async. Works inside a running loop too, which it blocks."""

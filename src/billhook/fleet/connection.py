@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import install_command
-from billhook.fleet import keys
-from billhook.fleet.enrolment import Enrolment, FleetCredentials
-from billhook.fleet.subjects import FleetSubjects, inbox_prefix
+from billhook.fleet import members
+from billhook.fleet.members import Enrolment, FleetCredentials, FleetSubjects, inbox_prefix
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
 
 _TIMEOUT: Final = 5
 _RETRY: Final = 1  # seconds between two attempts to connect
+WRONG_LAST: Final = "wrong last sequence"  # in the error of a message that does not follow the expected one
+EXPECTED_LAST: Final = "Nats-Expected-Last-Subject-Sequence"
 
 
 class FleetError(BillhookError):
@@ -44,7 +45,7 @@ async def connect(
     except ImportError:
         raise UsageError("the fleet needs the extra `fleet`", hint=install_command("fleet")) from None
     client = Client()
-    client._public_nkey = keys.server_key(member.seed)  # `connect` takes a seed only with one more library
+    client._public_nkey = members.server_key(member.seed)  # `connect` takes a seed only with one more library
     refused: list[Exception] = []
 
     async def note(error: Exception) -> None:
@@ -56,7 +57,7 @@ async def connect(
         await client.connect(
             url.split(","),
             name=f"billhook {member.name}",
-            signature_cb=lambda nonce: base64.b64encode(keys.sign(member.seed, nonce.encode())),
+            signature_cb=lambda nonce: base64.b64encode(members.sign(member.seed, nonce.encode())),
             inbox_prefix=inbox_prefix(member.name),
             tls=tls(url, ca),
             error_cb=note,

@@ -6,7 +6,6 @@ window as all others.
 """
 
 import asyncio
-import json
 import os
 import time
 from collections.abc import Callable
@@ -17,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from billhook.builtins.shared_limits import SOCKET
+from billhook.builtins.rate_limit import SOCKET
 from billhook.core.errors import BillhookError
-from billhook.fleet.subjects import LIMITS
+from billhook.fleet.connection import api, publish
+from billhook.fleet.members import LIMITS
 from billhook.store import files
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from billhook.fleet.link import FleetLink
 
-_TIMEOUT: Final = 10.0  # the hook has its own deadline; a late count is still right
 _CLOCK_VALID: Final = 300.0  # seconds
 _REPORTED: Final = 1.0
 
@@ -51,14 +50,14 @@ class ServerClock:
     """The server's time, however wrong the clock of this machine is."""
 
     def __init__(self, client: "Client", stream: str) -> None:
-        self._client, self._subject = client, f"$JS.API.STREAM.INFO.{stream}"
+        self._client, self._stream = client, stream
         self._ahead = self._read = 0.0
 
     async def now(self) -> float:
-        """Seconds since 1970. Raises an error of the client."""
+        """Seconds since 1970. Raises FleetError."""
         began = time.monotonic()
         if not self._read or began - self._read > _CLOCK_VALID:
-            reply = json.loads((await self._client.request(self._subject, b"", timeout=_TIMEOUT)).data)
+            reply = await api(self._client, f"STREAM.INFO.{self._stream}")
             ended = time.monotonic()
             self._ahead = datetime.fromisoformat(reply["ts"]).timestamp() - (began + ended) / 2
             self._read = ended
@@ -74,15 +73,12 @@ class SharedLimits:
         self.problem = ""
 
     async def count(self, request: LimitRequest) -> LimitReply:
-        """Add to the counter of the present window."""
+        """Add to the counter of the present window. Raises FleetError."""
         now = await self._clock.now()
         window = int(now // request.seconds)
         name = files.sha256(request.limit.encode()).hexdigest()[:24]
         subject = f"{self._subject(name)}.{int(request.seconds)}.{window}"
-        reply = await self._client.request(subject, b"", timeout=_TIMEOUT, headers={"Nats-Incr": f"+{request.add}"})
-        found = json.loads(reply.data)
-        if "val" not in found:
-            raise BillhookError(f"the fleet's counter refuses: {found.get('error', {}).get('description', found)}")
+        found = await publish(self._client, subject, b"", {"Nats-Incr": f"+{request.add}"})
         return LimitReply(int(found["val"]), (window + 1) * request.seconds - now)
 
     @asynccontextmanager

@@ -7,18 +7,66 @@ second. It writes what it learns into files of the state folder: a verdict reads
 import asyncio
 import json
 import os
+import random
 import sys
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from billhook.fleet import limits, policy, questions, report, shipping
+import msgspec
+
+from billhook import __version__
+from billhook.fleet import limits, policy, questions, shipping
 from billhook.fleet.connection import member_connection
-from billhook.fleet.enrolment import Enrolment, enrolment
-from billhook.fleet.subjects import FleetSubjects
+from billhook.fleet.members import Enrolment, FleetSubjects, enrolment
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
+
+
+_EVERY: Final = 15.0  # seconds between two reports without a change
+_AT_ONCE: Final = 0.5
+
+
+class HostState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The last report of a host."""
+
+    host: str
+    version: str
+    at: float  # when it was sent, by the host's clock
+    sequence: int = 0  # of the policy in force
+    stage: str = ""  # of the candidate: empty, `shadow` or `candidate`
+    managed: bool = False
+    tags: tuple[str, ...] = ()
+    refused: str = ""  # why the newest policy was refused
+    lag: int = 0  # records that are not shipped yet
+    lost: int = 0  # records that were removed from the logs before they were shipped
+    answers_refused: int = 0  # answers to its questions that did not count
+    would: dict[str, int] = {}  # would-be decisions of the shadow stage
+
+
+async def repeat(link: "FleetLink") -> None:
+    """Report changes soon, and the rest at intervals."""
+    subject = link.subjects.host(link.member.name)
+    last, due = b"", 0.0
+    while True:
+        now = time.monotonic()
+        state = msgspec.json.encode(_host_state(link, 0.0))
+        if state != last or now >= due:
+            await link.client.publish(subject, msgspec.json.encode(_host_state(link, time.time())))
+            last, due = state, now + _EVERY * random.uniform(0.8, 1.2)
+        await asyncio.sleep(_AT_ONCE)
+
+
+def _host_state(link: "FleetLink", at: float) -> HostState:
+    names = ("sequence", "stage", "refused", "lag", "lost", "would")
+    known = {name: link.status[name] for name in names if name in link.status}
+    known["answers_refused"] = link.status.get("answers", {}).get("refused", 0)
+    return HostState(link.member.name, __version__, at, managed=link.member.managed, tags=link.member.tags, **known)
+
+
+# The link:
 
 _PAUSE: Final = 2.0  # seconds after which a task that failed begins again
 _TOLD: Final = 1.0
@@ -36,7 +84,7 @@ class FleetLink:
 
 
 LinkTask = Callable[[FleetLink], Awaitable[None]]
-TASKS: Final[Sequence[LinkTask]] = (policy.follow, report.repeat, shipping.follow, limits.follow, questions.follow)
+TASKS: Final[Sequence[LinkTask]] = (policy.follow, repeat, shipping.follow, limits.follow, questions.follow)
 """What the link does, each in an asyncio task that begins again if it fails."""
 
 

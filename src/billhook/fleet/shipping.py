@@ -14,35 +14,31 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
-from nats.errors import Error as NatsError
-from nats.js.errors import APIError, NotFoundError
 
 from billhook.config.fleet_policy import folder
-from billhook.fleet.subjects import AUDIT
+from billhook.fleet.connection import EXPECTED_LAST, WRONG_LAST, FleetError, last_message, publish
+from billhook.fleet.members import AUDIT
 from billhook.store import files
 from billhook.store.files import StoreError
 from billhook.store.log import LineEnds, read_line
-from billhook.store.log.eventlog import CURRENT, rotated_name
-from billhook.store.log.pages import place_of
-from billhook.store.log.reader import LogFile, forward, open_log_files
+from billhook.store.log.eventlog import CURRENT
+from billhook.store.log.reader import NOWHERE, LogPlace, blocks_after
 from billhook.store.log.verify import current
 
 if TYPE_CHECKING:
-    from nats.js import JetStreamContext
+    from nats.aio.client import Client
 
     from billhook.fleet.link import FleetLink
 
 MOST_BYTES: Final = 256 << 10  # of one message, without the last line
 _MOST_LINES: Final = 1000
 _BATCHES: Final = 16  # of one log, before other logs get their turn
-_TIMEOUT: Final = 5.0
 _PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 5.0
 _ID: Final = "Nats-Msg-Id"
-_WRONG_LAST: Final = 10071  # the server's number for "wrong last sequence"
 LOG_NAME: Final = re.compile(r"[A-Za-z0-9-]+")
 _LARGEST_FILE: Final = 64 << 20
 
@@ -54,13 +50,6 @@ class Shipped(msgspec.Struct, frozen=True):
     hash: str = ""
     message: int = 0  # the last message of the log's subject, by its number in the stream; 0: none is known
     lost: int = 0  # records that were removed from the log before they were shipped
-
-
-class LogPlace(NamedTuple):
-    """Where the next line of a log begins, if the file is still the same."""
-
-    file: int = 0  # its inode
-    offset: int = 0
 
 
 class LogBatch(NamedTuple):
@@ -83,12 +72,12 @@ class _LogCursor:
 
     def has_changed(self) -> bool:
         """Whether there may be something new. Costs one stat."""
-        return self._stamp() != self._seen or self.pending is not None
+        return files.stamp(self.folder / CURRENT) != self._seen or self.pending is not None
 
     def batch(self) -> LogBatch | None:
         """The next lines to ship. What was sent without an acknowledgement is sent again unchanged."""
         if self.pending is None:
-            stamp = self._stamp()  # before reading: what is added meanwhile is found the next time
+            stamp = files.stamp(self.folder / CURRENT)  # before reading: what is added meanwhile is found the next time
             self.pending = self._read(self.shipped.seq) or self._read_new_log()
             if self.pending is None:
                 self._seen = stamp
@@ -140,41 +129,17 @@ class _LogCursor:
             return None
         return LogBatch(b"\n".join(lines), first, last, len(lines), place)
 
-    def _stamp(self) -> tuple[int, ...]:
-        with suppress(OSError):
-            found = os.lstat(self.folder / CURRENT)
-            return found.st_ino, found.st_size
-        return ()
-
 
 def lines_after(
-    folder: Path, root: Path, number: int, known: LogPlace | None = None
+    folder: Path, root: Path, number: int, known: LogPlace = NOWHERE
 ) -> Iterator[tuple[LineEnds, bytes, LogPlace]]:
     """The records of a log with higher numbers, oldest first, also those about the log itself."""
-    with open_log_files(folder, root) as log:
-        for name in [] if log is None else _from(log.names, rotated_name(number + 1)):
-            assert log is not None
-            with log.opened(name) as file:
-                if file is None:
-                    continue
-                inode = os.fstat(file.descriptor).st_ino
-                for block in forward(file.descriptor, _start(file, inode, number, known), closed=file.closed):
-                    for offset, line in block.lines():
-                        ends = read_line(line or b"")
-                        if ends is not None and line is not None and ends.seq > number:
-                            yield ends, line, LogPlace(inode, offset + len(line) + 1)
-
-
-def _from(names: list[str], name: str) -> list[str]:
-    """The files that may have the record after which a file would have this name. They are named by first records."""
-    begin = max((index for index, one in enumerate(names) if one != CURRENT and one <= name), default=0)
-    return names[begin:]
-
-
-def _start(file: LogFile, inode: int, number: int, known: LogPlace | None) -> int:
-    if number and known is not None and known.file == inode and known.offset <= file.size:
-        return known.offset
-    return place_of(file, number + 1) if number else 0
+    for file, block in blocks_after(folder, root, number, known):
+        inode = os.fstat(file.descriptor).st_ino
+        for offset, line in block.lines():
+            ends = read_line(line or b"")
+            if ends is not None and line is not None and ends.seq > number:
+                yield ends, line, LogPlace(inode, offset + len(line) + 1)
 
 
 class ShippingStatus(msgspec.Struct, frozen=True):
@@ -189,8 +154,8 @@ class ShippingStatus(msgspec.Struct, frozen=True):
 class Shipper:
     """Ships the logs of one host. `subject` is the host's audit subject; `cursor` the file that keeps the position."""
 
-    def __init__(self, root: Path, js: "JetStreamContext", stream: str, subject: str, cursor: Path) -> None:
-        self._root, self._js, self._stream, self._subject, self._file = root, js, stream, subject, cursor
+    def __init__(self, root: Path, client: "Client", subject: str, cursor: Path) -> None:
+        self._root, self._client, self._subject, self._file = root, client, subject, cursor
         self._logs: dict[str, _LogCursor] = {}
         self._known = _read_cursor(cursor, root)
         self._shipped = 0
@@ -203,8 +168,8 @@ class Shipper:
         for log in self._all_logs():
             try:
                 await self._ship_log(log)
-            except (NatsError, TimeoutError, OSError) as error:
-                self.problem = _reason(error)
+            except (FleetError, OSError) as error:
+                self.problem = f"records can't be sent: {getattr(error, 'message', '') or type(error).__name__}"
                 break  # the other logs would fail, too
             except StoreError as error:
                 self.problem = str(error)
@@ -239,8 +204,8 @@ class Shipper:
                 return
             try:
                 message = await self._send(log, batch)
-            except APIError as error:
-                if error.err_code != _WRONG_LAST:
+            except FleetError as error:
+                if WRONG_LAST not in error.message:
                     raise
                 await self._ask_stream(log)
                 continue
@@ -250,27 +215,24 @@ class Shipper:
     async def _send(self, log: _LogCursor, batch: LogBatch) -> int:
         expected = {
             _ID: batch.last.hash,
-            "Nats-Expected-Last-Subject-Sequence": str(log.shipped.message),
+            EXPECTED_LAST: str(log.shipped.message),
         }
         subject = f"{self._subject}.{log.folder.name}"
-        done = await self._js.publish(subject, batch.data, _TIMEOUT, stream=self._stream, headers=expected)
-        return done.seq
+        return int((await publish(self._client, subject, batch.data, expected))["seq"])
 
     async def _ask_stream(self, log: _LogCursor) -> None:
         """Continue after the last record that the stream has. If it has none, because old messages were removed there,
         the cursor is right."""
         before = log.shipped
-        try:
-            found = await self._js.get_msg(self._stream, subject=f"{self._subject}.{log.folder.name}", direct=True)
-        except NotFoundError:
+        subject = f"{self._subject}.{log.folder.name}"
+        found = await last_message(self._client, AUDIT, subject)
+        if found is None:
             log.moved(msgspec.structs.replace(before, message=0))
             return
-        ends = read_line((found.data or b"").rpartition(b"\n")[2])
-        if ends is None or found.seq is None:
-            raise StoreError(
-                "the last message of this host in the stream is not from billhook", place=found.subject or ""
-            )
-        log.moved(Shipped(ends.seq, ends.hash, found.seq, before.lost))
+        ends = read_line(found.data.rpartition(b"\n")[2])
+        if ends is None:
+            raise StoreError("the last message of this host in the stream is not from billhook", place=subject)
+        log.moved(Shipped(ends.seq, ends.hash, int((found.headers or {})["Nats-Sequence"]), before.lost))
 
     def _save(self) -> None:
         self._known |= {name: log.shipped for name, log in self._logs.items()}
@@ -287,17 +249,10 @@ def _read_cursor(path: Path, root: Path) -> dict[str, Shipped]:
         return {}
 
 
-def _reason(error: Any) -> str:
-    if isinstance(error, APIError):
-        return f"the fleet's server refuses records: {error.description}"
-    return f"the fleet can't be reached: {str(error) or type(error).__name__}"
-
-
 async def follow(link: "FleetLink") -> None:
     """Ship without end. After a failure the pauses grow."""
     cursor = folder(link.root) / "shipped.json"
-    js, subject = link.client.jetstream(timeout=_TIMEOUT), link.subjects.audit(link.member.name)
-    shipper = Shipper(link.root, js, AUDIT, subject, cursor)
+    shipper = Shipper(link.root, link.client, link.subjects.audit(link.member.name), cursor)
     pause = _PAUSE
     while True:
         sent = await shipper.ship() if link.client.is_connected else 0

@@ -78,9 +78,8 @@ class CommandRunner(msgspec.Struct, frozen=True):
         results, waits = _results_file(ctx), False
         try:
             argv, env, cwd = self._filled(ctx, {**base, **call.env, "BILLHOOK_RESULTS": results or _NO_RESULTS})
-            child = await self._warm(argv, call.stdin, env, cwd) or process.start(
-                argv, stdin=call.stdin, env=env, cwd=cwd or None
-            )
+            child = await self._warm(argv, call.stdin, env, cwd) if self.warm else None
+            child = child or process.start(argv, stdin=call.stdin, env=env, cwd=cwd or None)
             promises: list[dict[str, object]] = []
             until = (lambda stdout: promised(stdout, promises)) if self.dialect in _PROMISING else None
             ended = await child.wait(ctx.seconds_left, until=until)
@@ -106,8 +105,9 @@ class CommandRunner(msgspec.Struct, frozen=True):
 
     def _filled(self, ctx: Context, env: dict[str, str]) -> tuple[tuple[str, ...], dict[str, str], str]:
         """Arguments, environment and folder for this event."""
-        argv, env = _fitted(self.argv), env | self._told(ctx)
+        argv = _fitted(self.argv)
         if self.fill is not None:
+            env = env | {name: fit("\n".join(self.fill(text, ctx)))[0] for name, text in self.variables}
             plain, filled = (argv, self.parameters) if self.variables else ((), argv)
             argv = (*plain, *(fit(each)[0] for word in filled for each in self.fill(word, ctx)))
         if not self.cwd:
@@ -119,15 +119,9 @@ class CommandRunner(msgspec.Struct, frozen=True):
         self, argv: tuple[str, ...], stdin: bytes, env: Mapping[str, str], cwd: str
     ) -> "process.Child | None":
         """The command in a warm interpreter, which only the daemon has; None: it starts the plain way."""
-        if not self.warm or client_env.served() is None or not process_tree.adopting():
+        if client_env.served() is None or not process_tree.adopting():
             return None
         return await warm.start(argv, stdin=stdin, env=env, cwd=cwd or None, covered=self.covered)
-
-    def _told(self, ctx: Context) -> dict[str, str]:
-        """The variables with the event's fields."""
-        if self.fill is None:
-            return {}
-        return {name: fit("\n".join(self.fill(text, ctx)))[0] for name, text in self.variables}
 
     def _explained(self, reply: Reply, env: Mapping[str, str], cwd: str) -> Reply:
         """A shell prints "not found" for a script with a bad interpreter, too: check the file that did not start."""

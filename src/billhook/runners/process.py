@@ -243,10 +243,10 @@ class Child:
 
         def enough() -> bool:
             nonlocal seen
-            if len(stdout) == seen:
+            if self._exited or len(stdout) == seen:
                 return self._exited
             seen = len(stdout)
-            return until(bytes(stdout)) or self._exited
+            return until(bytes(stdout))
 
         return enough
 
@@ -381,12 +381,11 @@ class Child:
         self._stop_feeding()
         if timed_out:
             self._drain()
-        lost = self._is_lost()
-        self._tree.reserved = not lost
-        left = not timed_out and self._tree.dismiss(thorough=lost or bool(self._open))
-        status = None if lost else self._collect()
-        self._tree.reserved = not lost and status is None
-        if left or self._tree.reserved or (not (timed_out or lost) and self._tree.remains()):
+        status = None if timed_out or self._open else self._collect()
+        left = self._tree.dismiss() if status is not None else False
+        if status is None:
+            status, left = self._collect_last(timed_out=timed_out)
+        if left:
             bury(self._tree)
         self._tree.close()
         for fd in tuple(self._open):
@@ -396,6 +395,16 @@ class Child:
         reap_orphans()
         self._ended = self._as_exit(status, timed_out=timed_out)
         return self._ended
+
+    def _collect_last(self, *, timed_out: bool) -> tuple[int | None, bool]:
+        """The status of a leader whose tree has to be searched first, or that other code collected; and whether there
+        is more to end."""
+        lost = self._is_lost()
+        self._tree.reserved = not lost
+        left = not timed_out and self._tree.signal(signal.SIGTERM, signal.SIGCONT)
+        status = None if lost else self._collect()
+        self._tree.reserved = not lost and status is None
+        return status, left or self._tree.reserved or (status is not None and not timed_out and self._tree.dismiss())
 
     def _as_exit(self, status: int | None, *, timed_out: bool = False) -> Exit:
         known = None if timed_out else status

@@ -136,21 +136,18 @@ class Tree:
                     _send(pid, number)
         return bool(members)
 
-    def dismiss(self, *, thorough: bool) -> bool:
-        """TERM and CONT to the processes that an ended leader left; returns whether there were any.
+    def dismiss(self) -> bool:
+        """TERM and CONT to the group, if it outlives its leader; returns whether it does.
 
-        A scan of /proc after each command would cost more than the command: without `thorough` only the group gets the
-        signals, without a scan, and `remains` tells the result after the leader was collected.
+        Call it right after the leader was collected: its number is free. One call usually finds that nothing is left;
+        a scan of /proc after each command would cost more than the command.
         """
-        if thorough:
-            return self.signal(signal.SIGTERM, signal.SIGCONT)
+        self.reserved = False
+        if not _send_group(self.leader, 0):
+            return False
         _send_group(self.leader, signal.SIGTERM)
         _send_group(self.leader, signal.SIGCONT)
-        return False
-
-    def remains(self) -> bool:
-        """Whether the group outlives the leader. Call it right after the leader was collected: its number is free."""
-        return _send_group(self.leader, 0) and (sys.platform != "linux" or bool(self.members(group=True)))
+        return sys.platform != "linux" or bool(self.members(group=True))
 
     def kill(self, passes: int = 60) -> Iterator[float]:
         """KILL until a scan finds nothing. Yields the pauses (about 1 s in total) that the caller must make."""
@@ -268,7 +265,7 @@ def end_with(parent: int) -> bool:
 
     A process that is not our direct parent is only checked now; so is every process outside Linux."""
     if os.getppid() != parent:
-        return _exists(parent)
+        return exists(parent)
     _prctl(_SET_PDEATHSIG, signal.SIGTERM)
     return os.getppid() == parent
 
@@ -289,7 +286,8 @@ def _prctl(what: int, value: int) -> bool:
     return bool(ctypes.CDLL(None).prctl(what, value, 0, 0, 0) == 0)
 
 
-def _exists(pid: int) -> bool:
+def exists(pid: int) -> bool:
+    """Whether there is a process with this number, even if it has ended and was not collected."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from billhook.runners import pyenv_shim, uv_script
+from billhook.runners import interpreters
 
 PYTHON: Final = re.compile(r"python[0-9.]*")
 _ALONE: Final = frozenset("bBEIOPqsSu")  # flags that a fork has from its parent, and that print or wait for nothing
@@ -170,11 +170,11 @@ def _call(words: tuple[str, ...], env: Mapping[str, str], cwd: str) -> PythonCal
 
 def _uv(program: str, words: tuple[str, ...], env: Mapping[str, str], cwd: str) -> PythonCall:
     """`uv run x.py`, if its environment is there."""
-    operands = uv_script.operands(words)
+    operands = interpreters.operands(words)
     if not operands:
         raise NotPythonError("`uv` runs something other than a script, or with options")
     as_script = not {"--script", "-s"}.isdisjoint(words[: len(words) - len(operands)])
-    found = uv_script.environment(program, operands[0], env, cwd, as_script=as_script)
+    found = interpreters.of_uv(program, operands[0], env, cwd, as_script=as_script)
     if isinstance(found, str):
         raise NotPythonError(found)
     _check_binary(found[0])
@@ -183,7 +183,7 @@ def _uv(program: str, words: tuple[str, ...], env: Mapping[str, str], cwd: str) 
 
 def _shim(shim: str, words: tuple[str, ...], env: Mapping[str, str], cwd: str) -> PythonCall:
     """The interpreter that a shim of pyenv starts."""
-    found = pyenv_shim.environment(shim, env, cwd)
+    found = interpreters.of_pyenv(shim, env, cwd)
     if isinstance(found, str):
         raise NotPythonError(found)
     _check_binary(found[0])

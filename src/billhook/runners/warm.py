@@ -29,11 +29,11 @@ from typing import Any, Final, NamedTuple
 from billhook.core.answers import Exit
 from billhook.runners import process, process_tree
 from billhook.runners.command import CoveredFiles
+from billhook.runners.interpreters import PENDING, Identity, identities, identity
 from billhook.runners.process import Child, _Child, fed, launch
 from billhook.runners.process_tree import MARKER, Tree
 from billhook.runners.python_command import PythonCall, recognise
 from billhook.runners.spawn import Folder, Poll, _has_terminal, pipe, spawn
-from billhook.runners.uv_script import PENDING, PENDING_SHIM, Identity, identities, identity
 
 IDLE: Final = 600.0  # seconds without a call after which a parent ends
 MOST_PARENTS: Final = 8
@@ -127,7 +127,7 @@ def reason(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> str:
     """Why a command can't be warm, in a few words; "" if it can, as far as its command line tells. Blocks while uv or
     pyenv look for the interpreter."""
     end = time.monotonic() + PROBE
-    while (call := recognise(argv, env, cwd)) in (PENDING, PENDING_SHIM) and time.monotonic() < end:
+    while (call := recognise(argv, env, cwd)) == PENDING and time.monotonic() < end:
         time.sleep(0.01)
     return call if isinstance(call, str) else ""
 

@@ -21,6 +21,7 @@ from billhook.agents.reference import CLAUDE, JsonDialect
 from billhook.core import client_env
 from billhook.core.answers import FAILURES, Exit, Reply, Status
 from billhook.core.events import Event
+from billhook.core.functions import in_thread
 from billhook.core.hook import Context
 from billhook.core.strictjson import MAX_BYTES, preview
 
@@ -332,27 +333,13 @@ def _target(url: "httpx.URL", location: str, secrets: set[bytes]) -> str:
 
 
 async def _resolved(host: str, port: int | None) -> None:
-    """Look the name up in a daemon thread. A program that ends waits for asyncio's own threads, and a name server that
-    hangs would block it beyond the deadline."""
+    """Look the name up in a thread that is left behind. A program that ends waits for asyncio's own threads, and a name
+    server that hangs would block it beyond the deadline."""
     if loopback(host) or ":" in host or host.replace(".", "").isdigit():
         return
-    import concurrent.futures
     import socket
-    import threading
 
-    found: concurrent.futures.Future[None] = concurrent.futures.Future()
-    found.set_running_or_notify_cancel()  # from here on it can't be cancelled, and the thread may settle it at any time
-
-    def look_up() -> None:
-        try:
-            socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except Exception as error:
-            found.set_exception(error)
-        else:
-            found.set_result(None)
-
-    threading.Thread(target=look_up, name="billhook-resolve", daemon=True).start()
-    await asyncio.wrap_future(found)
+    await in_thread(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
 
 
 def _tls(scheme: str) -> ssl.SSLContext:

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from billhook.agents.around import agent_at_port
-from billhook.approvals import links
+from billhook.approvals import channels
 from billhook.approvals.queue import AnsweredError, Questions
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.functions import in_thread
@@ -28,18 +28,18 @@ def route(root: Path) -> Route:
         answer = fields.pop("answer", "")
         try:
             if request.method == "POST":
-                owner = links.check(root, id_, answer, fields)
+                owner = channels.check(root, id_, answer, fields)
                 await refuse_agents(request)
                 await in_thread(lambda: Questions(root).answer(id_, answer == "allow", owner.by, owner.via))
                 return _sheet(200, "Allowed" if answer == "allow" else "Denied", "You can close this page.")
-            links.check(root, id_, "allow", fields)
+            channels.check(root, id_, "allow", fields)
             return _question(root, id_, fields)
         except AnsweredError as error:
             return _sheet(409, "Already answered", error.message)
         except BillhookError as error:
             return _sheet(403, "This link does not work", error.message)
 
-    return Route(f"{links.PATH}{{id}}", answered, methods=["GET", "POST"])
+    return Route(f"{channels.PATH}{{id}}", answered, methods=["GET", "POST"])
 
 
 async def refuse_agents(request: Request) -> None:
@@ -60,7 +60,7 @@ def _question(root: Path, id_: str, fields: Mapping[str, str]) -> Response:
     buttons = "".join(
         f'<button class="{word}" formaction="?{html.escape(urlencode({**fields, "answer": word}))}">'
         f"{word.title()}</button>"
-        for word in links.ANSWERS
+        for word in channels.ANSWERS
     )
     late = "The call was denied meanwhile; if you allow it, the agent can repeat it." if one.state == "late" else ""
     about = "\n".join(filter(None, [f"{one.agent} in {one.project}", one.reason, late]))

@@ -23,7 +23,8 @@ import msgspec
 
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.lazy import later
-from billhook.serve import protocol, telemetry
+from billhook.runners.process_tree import exists
+from billhook.serve import protocol, sidecar
 from billhook.serve.protocol import DaemonStatus, PageLink
 from billhook.store.files import (
     LockedError,
@@ -119,7 +120,7 @@ def start(
         if not first and not patient:
             return None, False
         last = recalled(folder)
-        otel = (telemetry.settings(os.environ) if patient else {}) or (last.otel if last is not None else {})
+        otel = (sidecar.otel_settings(os.environ) if patient else {}) or (last.otel if last is not None else {})
         before = [*last.words(), "--again"] if last is not None else []
         launch = _Launch(options or before, otel) if first else None
         return _served(root, launch, waiting), first
@@ -136,7 +137,7 @@ def _started(root: Path, launch: _Launch) -> "subprocess.Popen[bytes]":
     """A daemon in a new session. It inherits only standard error, until it is ready."""
     argv = [sys.executable, "-P", "-X", "utf8", "-m", "billhook", "daemon", "run", "--detached", *launch.options]
     # Set the root: it may depend on the current folder, and the daemon runs in /.
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(telemetry.PREFIX)}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(sidecar.PREFIX)}
     env = {**inherited, **launch.otel, "BILLHOOK_HOME": str(root)}
     try:
         return subprocess.Popen(
@@ -237,20 +238,12 @@ def _is_alive(pid: int) -> bool:
         except ProcessLookupError:
             return False
         except OSError:
-            return _takes_signals(pid)
+            return exists(pid)
         try:
             return not select.select([descriptor], [], [], 0)[0]
         finally:
             os.close(descriptor)
-    return _takes_signals(pid)
-
-
-def _takes_signals(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+    return exists(pid)
 
 
 # The options that the last daemon was started with:

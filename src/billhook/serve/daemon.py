@@ -30,10 +30,9 @@ from billhook.serve import control
 from billhook.serve.control import AlreadyError, DaemonOptions
 from billhook.serve.engine_pool import EnginePool
 from billhook.serve.protocol import DaemonStatus, PageLink, memory_in_use
-from billhook.serve.sidecar import Sidecar
-from billhook.serve.socket import Server, stamp
-from billhook.serve.telemetry import Telemetry, settings
-from billhook.store.files import StoreError, log_folder
+from billhook.serve.sidecar import Sidecar, Telemetry, otel_settings
+from billhook.serve.socket import Server
+from billhook.store.files import StoreError, log_folder, stamp
 from billhook.store.log import verify
 
 if TYPE_CHECKING:
@@ -327,7 +326,7 @@ def run(
     and UsageError for an address that can't be used, unless it was used before (`again`)."""
     stand_alone()
     folder = control.made(root)
-    options = DaemonOptions(idle, http, exposed, settings(os.environ))
+    options = DaemonOptions(idle, http, exposed, otel_settings(os.environ))
 
     async def serve() -> str:
         daemon = Daemon(folder, options, again=again, detached=detached)

@@ -99,18 +99,17 @@ class SharedCall:
             taken = await self._taken()
         except StoreError:
             taken = None
-        if taken is not None and not taken.mine:
-            return _read(taken.said or {})
-        if taken is None:
-            return await judge()
-        return await self._ours(taken, judge)
+        if taken is not None and taken.mine:
+            return await self._ours(taken, judge)
+        shared = None if taken is None else _read(taken.said or {})
+        return shared or await judge()
 
     async def _taken(self) -> CallClaim | None:
         """The call, with its answer or claimed by this process; None: no answer in time."""
         taken = self._calls.take(self._call)
         pause = _SHORTEST
-        while not taken.mine and not _is_readable(taken.said):
-            if taken.said is not None or time.monotonic() >= self._ends:
+        while not taken.mine and taken.said is None:
+            if time.monotonic() >= self._ends:
                 return None
             await _sleep(pause)
             pause = min(pause * 1.5, _LONGEST)
@@ -160,17 +159,9 @@ def _kept(judged: SharedVerdict) -> dict[str, Any] | None:
     return said if not Redactor().redacted(said).texts else None
 
 
-def _is_readable(said: dict[str, Any] | None) -> bool:
-    if said is None:
-        return False
+def _read(said: dict[str, Any]) -> SharedVerdict | None:
+    """The answer in a record; None if it can't be read, for example after an edit."""
     try:
-        _read(said)
+        return msgspec.convert(said, SharedVerdict)
     except msgspec.ValidationError:
-        return False
-    return True
-
-
-def _read(said: dict[str, Any]) -> SharedVerdict:
-    return SharedVerdict(
-        msgspec.convert(said.get("answer"), Answer), msgspec.convert(said.get("warnings"), tuple[str, ...])
-    )
+        return None

@@ -63,16 +63,20 @@ class EnginePool:
         """By environment and folder. An entry stays until its last caller has begun: a new one must not overtake."""
         self.observers: list[Observer] = []
 
-    def begin(self, asked: protocol.CallerRequest) -> HookResponse | Coroutine[Any, Any, HookResponse]:
+    def begin(
+        self, asked: protocol.CallerRequest, process: Callable[[], int] = int
+    ) -> HookResponse | Coroutine[Any, Any, HookResponse]:
         """The response, if it needs no waiting; otherwise a coroutine that returns it. Neither raises."""
         if self._loading and (loading := self._loading.get((asked.environ, asked.cwd))):
             loading.callers += 1
-            return self._in_turn(loading, loading.callers, asked)
-        return self._begin(asked)
+            return self._in_turn(loading, loading.callers, asked, process)
+        return self._begin(asked, process)
 
-    def _begin(self, asked: protocol.CallerRequest) -> HookResponse | Coroutine[Any, Any, HookResponse]:
+    def _begin(
+        self, asked: protocol.CallerRequest, process: Callable[[], int]
+    ) -> HookResponse | Coroutine[Any, Any, HookResponse]:
         environment = self._environment if len(asked.environ) <= _LARGE else _environment
-        whom = Caller(environment(asked.environ), asked.cwd)
+        whom = Caller(environment(asked.environ), asked.cwd, process)
         answering = self._answering(asked)
         answering.read_files = False
         with client_env.Serving(whom):
@@ -102,9 +106,11 @@ class EnginePool:
         """The response, awaited."""
         return await _waited_for(self.begin(asked))
 
-    async def _in_turn(self, loading: _PendingLoad, number: int, asked: protocol.CallerRequest) -> HookResponse:
+    async def _in_turn(
+        self, loading: _PendingLoad, number: int, asked: protocol.CallerRequest, process: Callable[[], int]
+    ) -> HookResponse:
         await self._wait(loading, number, asked)
-        return await _waited_for(self._begin(asked))
+        return await _waited_for(self._begin(asked, process))
 
     async def _once_loaded(
         self, loading: _PendingLoad, answering: HookServer, asked: protocol.CallerRequest

@@ -33,7 +33,7 @@ from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.trace import Span, Status, StatusCode
 
 from billhook import __version__
-from billhook.serve.telemetry import VerdictSummary
+from billhook.serve.sidecar import VerdictSummary
 
 _NAME: Final = "billhook"
 _MOST_SESSIONS: Final = 256

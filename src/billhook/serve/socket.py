@@ -13,11 +13,12 @@ from typing import Any, Final
 from billhook import __version__
 from billhook.serve import control, protocol
 from billhook.serve.hook_server import HookResponse
+from billhook.store.files import stamp
 
 SLOWEST: Final = 30.0  # seconds for a caller to send its request
 
-Begin = Callable[[protocol.CallerRequest], HookResponse | Coroutine[Any, Any, HookResponse]]
-"""The answer to a request, or a coroutine that returns it. Neither raises."""
+Begin = Callable[[protocol.CallerRequest, Callable[[], int]], HookResponse | Coroutine[Any, Any, HookResponse]]
+"""The answer to a request of a process (0: unknown), or a coroutine that returns it. Neither raises."""
 
 Page = Callable[[int], Coroutine[Any, Any, bytes]]
 """A link to the page for the process that is connected (0: unknown), or why it gets none."""
@@ -124,15 +125,6 @@ class Server:
     def _again(self) -> None:
         if self._listener is not None:
             self.loop.add_reader(self._listener.fileno(), self._accept, self._listener)
-
-
-def stamp(path: str) -> tuple[int, ...]:
-    """The identity and state of a file; empty if it does not exist."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return ()
-    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
 
 
 class Connection:
@@ -245,13 +237,17 @@ class Connection:
             self.abort()
             return
         server.served += 1
-        said = server.begin(asked)
+        said = server.begin(asked, self._process)
         if isinstance(said, HookResponse):
             self._finish(protocol.answer(said.code, said.stdout, said.all_of_stderr))
             return
         self.task = server.loop.create_task(self._serve(said))
         # If the caller disconnects, its hooks are ended; most answers are ready before it could.
         self._timer = server.loop.call_later(_SOON, self._watch)
+
+    def _process(self) -> int:
+        """The caller's process."""
+        return 0 if self.is_closed else control.peer_of(self._sock)
 
     def _watch(self) -> None:
         if self.task is not None and not self.is_closed:

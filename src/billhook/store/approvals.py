@@ -16,7 +16,7 @@ import msgspec
 
 from billhook.core.lazy import later, pattern
 from billhook.store import files
-from billhook.store.files import StoreError
+from billhook.store.files import StoreError, sha256
 
 if TYPE_CHECKING:
     import json
@@ -123,7 +123,7 @@ class Approvals:
                 return ()
             found = os.fstat(folder)
             names = "\n".join(sorted(name for name in os.listdir(folder) if not name.startswith(files.TEMPORARY)))
-        listed = int(_sha256(names)[:16], 16)
+        listed = int(sha256(names.encode("utf-8", "surrogatepass")).hexdigest()[:16], 16)
         return (found.st_dev, found.st_ino, found.st_mode, found.st_mtime_ns, found.st_ctime_ns, listed)
 
     def way_to(self, file: str) -> tuple[str, ...]:
@@ -190,13 +190,7 @@ def _decoded(data: bytes) -> Approval:
 
 @functools.lru_cache(maxsize=64)
 def _folder_name(file: str) -> str:
-    return _sha256(file)[:32]
-
-
-def _sha256(text: str) -> str:
-    import hashlib  # slow to load, and only needed for approvals
-
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256(file.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _newest_first(records: Iterable[Approval]) -> list[Approval]:

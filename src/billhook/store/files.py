@@ -37,17 +37,18 @@ class _Sha256:
     longer to load than a hook takes to answer. So it is loaded by a process that hashes much."""
 
     def __init__(self) -> None:
-        self._new: Callable[[bytes], _Hash] = _builtin_sha256()
+        self.fastest: Callable[[bytes], _Hash] | None = None  # the function of `hashlib`, once it is loaded
+        self._builtin: Callable[[bytes], _Hash] = _builtin_sha256()
         self._builtin_left = 1 << 20  # bytes whose hashes take about as long as loading `hashlib`
 
     def __call__(self, data: bytes = b"") -> "_Hash":
-        if self._builtin_left >= 0:
+        if self.fastest is None:
             self._builtin_left -= len(data) + 1
             if self._builtin_left < 0 or "_hashlib" in sys.modules:
                 from hashlib import sha256
 
-                self._new, self._builtin_left = sha256, -1
-        return self._new(data)
+                self.fastest = sha256
+        return (self.fastest or self._builtin)(data)
 
 
 def _builtin_sha256() -> "Callable[[bytes], _Hash]":
@@ -262,6 +263,15 @@ def status(name: str, folder: int) -> os.stat_result | None:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
+
+
+def stamp(path: str | os.PathLike[str]) -> tuple[int, ...]:
+    """The identity and state of a file, which change with its content; empty if it does not exist."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def refuse_strange(found: os.stat_result | None, path: Path, why: str = "") -> None:

@@ -1,8 +1,7 @@
 """Sessions and their names, such as `jolly-squid`: short, easy to pronounce, friendly in every combination."""
 
-import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final, Literal
 
 import msgspec
@@ -35,11 +34,6 @@ ANIMALS: Final = tuple(
     swallow swan tapir tern tiger toad toucan trout turtle vole walrus weasel whale wolf wombat wren yak zebra
     """.split()  # noqa: SIM905
 )
-
-
-def every() -> Iterator[str]:
-    """Every possible name."""
-    return (f"{adjective}-{animal}" for adjective in ADJECTIVES for animal in ANIMALS)
 
 
 # The names of sessions:
@@ -194,17 +188,12 @@ def _listed(recent: list[RecentSession]) -> Value:
 
 
 def _unused(taken: set[str]) -> str:
-    """A random unused name; with a number at its end if all names are in use."""
+    """A random unused name: a few hundred of many thousand are in use."""
     import random
 
-    for _ in range(20):  # with a few hundred of many thousand in use, the first is almost certainly free
-        name = f"{random.choice(ADJECTIVES)}-{random.choice(ANIMALS)}"
-        if name not in taken:
-            return name
-    free = [name for name in every() if name not in taken]
-    if free:
-        return random.choice(free)
-    return next(numbered for number in itertools.count(2) if (numbered := f"{name}-{number}") not in taken)
+    while (name := f"{random.choice(ADJECTIVES)}-{random.choice(ANIMALS)}") in taken:
+        pass
+    return name
 
 
 def _check(name: str) -> None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -50,7 +50,7 @@ _SETTLED_NS: Final = 1_000_000_000  # A file that was just replaced may be repla
 _Mark = tuple[int, int, int, int]
 
 
-class _CachedRecord(NamedTuple):
+class _CachedRecord(msgspec.Struct, frozen=True):
     """A record, the state of its file at that time, and the value that was derived from it."""
 
     file: str
@@ -200,7 +200,7 @@ _MOST: Final = 32  # calls of one session that are saved
 _LONGEST: Final = 900.0  # seconds after which a call without an answer expires
 
 
-class CallRecord(NamedTuple):
+class CallRecord(msgspec.Struct, frozen=True):
     """A call as one process sees it."""
 
     session: str
@@ -213,7 +213,7 @@ class CallRecord(NamedTuple):
     """How many entries have the same command line, if the call has an id: then it may arrive through each of them."""
 
 
-class CallClaim(NamedTuple):
+class CallClaim(msgspec.Struct, frozen=True):
     id: str
     mine: bool  # this process runs the hooks
     said: Value | None = None  # its answer; None: there is none yet

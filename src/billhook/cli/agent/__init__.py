@@ -22,7 +22,7 @@ from billhook.cli.screen import is_terminal, note, with_shown_paths
 from billhook.config.notices import notes
 from billhook.config.permissions import MODES, Rules
 from billhook.core.errors import UsageError
-from billhook.core.text import suggest
+from billhook.core.text import suggestion
 from billhook.runners import process_tree
 from billhook.session.calls import Question
 from billhook.store.files import StoreError
@@ -46,7 +46,8 @@ other signals).""")
 @option(
     "--model",
     "M",
-    "scripted:FILE, anthropic:MODEL or openai:MODEL.  [default: MODEL_ID, at the service whose API key is set]",
+    "scripted:FILE, anthropic:MODEL or openai:MODEL.  [default: the variable MODEL_ID, at the service whose API key "
+    "is set]",
     default="",
 )
 @config_option
@@ -326,7 +327,7 @@ class Chat:
             case "/help":
                 return self._say(*(f"{name:<9} {what}" for name, what in COMMANDS.items()))
             case other:
-                return self._say(f"no command `{other}`: {suggest(other, COMMANDS)}")
+                return self._say(f"no command `{other}`: {suggestion(other, COMMANDS)}")
 
     async def _say(self, *lines: str) -> None:
         for line in lines:

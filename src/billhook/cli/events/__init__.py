@@ -18,7 +18,7 @@ from billhook.cli.screen import FAILED
 from billhook.config.history import about
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
-from billhook.core.text import counted, flat, one_line, suggest, visible
+from billhook.core.text import counted, flat, one_line, suggestion, visible
 from billhook.store.log import OutcomeRecord, Record
 from billhook.store.log.reader import LogEntry, called, hooks_of
 from billhook.store.sessions import VERBS
@@ -133,7 +133,7 @@ class Printer:
             newest = islice((entry for reader in logs.readers for entry in reader.backward()), _LOOKED_AT)
             known = {name for entry in newest for name in hooks_of(entry.record)}
             if known and not any(called(one, self.hook) for one in known):  # else another filter excludes it
-                near = visible(suggest(self.hook, sorted(known)))
+                near = visible(suggestion(self.hook, sorted(known)))
                 screen.hint(f"no recent record has a hook `{visible(self.hook)}`; {near}")
 
 

@@ -23,12 +23,12 @@ from billhook.core import strictjson, tools
 from billhook.core.answers import Decision
 from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS
-from billhook.core.text import folded, suggest
+from billhook.core.text import folded, suggestion
 from billhook.serve.hook_server import canonical
 from billhook.store import sessions as names
 from billhook.store.files import StoreError, log_folder, opened, read_in, state_root
 from billhook.store.log import Record, RecordFilter
-from billhook.store.log.folders import MachineLogs
+from billhook.store.log.pages import MachineLogs
 from billhook.store.log.reader import LogEntry, LogReader
 from billhook.store.sessions import VERBS, SessionRecord, Sessions
 from billhook.store.state import FOLDERS, LARGEST, FileState
@@ -360,7 +360,7 @@ def _unknown(word: str, here: LogScope) -> UsageError:
     if word in VERBS:
         hint = f"`{word}` is a command; `billhook events list` shows the sessions"
         return UsageError(f"no session is called `{word}`", hint=hint)
-    hint = suggest(word, known)
+    hint = suggestion(word, known)
     if not hint.startswith("did you mean"):
         hint = "`billhook events list` shows the sessions of this project, --all those of every project"
     if _RECORD.fullmatch(word):
@@ -416,7 +416,7 @@ def _decisions(ctx: click.Context, param: click.Parameter, value: tuple[str, ...
     found = _words(ctx, param, value)
     for word in found:
         if word.lower() not in _DECISIONS:
-            raise UsageError(f"no decision `{word}`", hint=suggest(word, [one.value for one in Decision]))
+            raise UsageError(f"no decision `{word}`", hint=suggestion(word, [one.value for one in Decision]))
     return frozenset(_DECISIONS[word.lower()] for word in found) or None
 
 
@@ -429,8 +429,8 @@ _OPTIONS = (
     option("--decision", "-d", "decisions", "D,..",
            "Only these decisions: none, allow, ask, defer, deny.", multiple=True, callback=_decisions),
     option("--hook", "H",
-           "Only events for which this hook ran, or was skipped for a reason; `guard` also matches project/guard "
-           "and user/guard#2."),
+           "Only events for which this hook ran, or was skipped although it matched; `guard` also matches "
+           "project/guard and user/guard#2."),
     flag("--failed", "Only events for which a hook failed, timed out or could not start."),
     times.option("--since", "--from-time", "since", end=False,
                  help="The start: 1h, 30m, 2d (ago), 22:00, yesterday, a date, or ISO 8601 (local time unless it "
@@ -545,7 +545,7 @@ def _events(words: Iterable[str], here: LogScope, projects: Iterable[str]) -> It
             logged = {entry.record.event for one in projects for entry in here.reader(one).forward()}
         found = [name for name in logged if folded(name) == folded(word)]
         if not found:
-            raise UsageError(f"no event `{word}`", hint=suggest(word, [*EVENTS, *sorted(logged - {*EVENTS})]))
+            raise UsageError(f"no event `{word}`", hint=suggestion(word, [*EVENTS, *sorted(logged - {*EVENTS})]))
         yield from found
 
 
@@ -560,5 +560,5 @@ def _tools(words: Iterable[str], here: LogScope) -> Iterator[str]:
         if name not in TOOLS and not name.startswith("mcp__") and next(occurs, None) is None:
             name = known.get(folded(word), "") or tools.canonical(word.lower())
             if name not in TOOLS:
-                raise UsageError(f"no tool `{word}`, and no record with it", hint=suggest(word, sorted(TOOLS)))
+                raise UsageError(f"no tool `{word}`, and no record with it", hint=suggestion(word, sorted(TOOLS)))
         yield name

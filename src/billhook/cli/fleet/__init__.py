@@ -1,12 +1,24 @@
 """`billhook fleet`: one policy and one audit stream for many machines."""
 
-from typing import ClassVar
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
 
 from billhook.cli.group import LazyCommands
+from billhook.cli.options import option
 from billhook.core.errors import UsageError
-from billhook.core.text import suggest
+from billhook.core.text import suggestion
+from billhook.fleet import server
+from billhook.fleet.connection import connect
+from billhook.fleet.server import FleetFolder
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+
 
 LINES = {
     "dev": "Run a cluster on this machine, to try the fleet.",
@@ -24,12 +36,15 @@ LINES = {
 
 class _FleetGroup(LazyCommands):
     lines, package = LINES, __name__
-    modules: ClassVar = {"enrol": "host", "leave": "host", "verify": "events"}
-    modules |= dict.fromkeys(("publish", "status"), "rollout") | dict.fromkeys(("init", "dev"), "organisation")
+    modules: ClassVar = {
+        **dict.fromkeys(("dev", "init", "enrol", "leave"), "members"),
+        **dict.fromkeys(("status", "publish"), "rollout"),
+        "verify": "events",
+    }
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in LINES and not args[0].startswith("-"):
-            raise UsageError(f"no command `{args[0]}`", hint=suggest(args[0], LINES))
+            raise UsageError(f"no command `{args[0]}`", hint=suggestion(args[0], LINES))
         return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -55,3 +70,44 @@ def verb() -> None:
     An organisation publishes a signed policy to a NATS server; every enrolled host obeys it within seconds, and keeps
     the last one when it is offline. Needs the extra `fleet`. Docs: docs/fleet.md.
     """
+
+
+# For the verbs: the administrator's folder, and connections with its credentials.
+
+T = TypeVar("T")
+_VARIABLE = "BILLHOOK_FLEET"
+
+
+def fleet_option(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """`--fleet FOLDER`: the organisation."""
+    text = f"The folder that `fleet init` created.  [default: ${_VARIABLE}, or this folder]"
+    return option("--fleet", "path", "FOLDER", text, default=lambda: os.environ.get(_VARIABLE) or ".")(verb)
+
+
+def reader_option(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """`--as NAME`: whose credentials are used."""
+    text = "Whose credentials to use: the name of a .creds file in the folder.  [default: reader]"
+    return option("--as", "member", "NAME", text, default="reader")(verb)
+
+
+def as_member(path: Path, fleet: FleetFolder, work: Callable[["Client"], Awaitable[T]], name: str = "admin") -> T:
+    """Do some work over a connection of the administrator or the reader. Raises FleetError and UsageError."""
+    if not fleet.url:
+        raise UsageError(
+            "the address of the server is not known", place=str(path), hint="billhook fleet init --url URL"
+        )
+
+    return connected(connect(server.staff(path, name), fleet.url, ca=fleet.ca), work)
+
+
+def connected(opening: Awaitable["Client"], work: Callable[["Client"], Awaitable[T]]) -> T:
+    """Do some work over a connection."""
+
+    async def run() -> T:
+        client = await opening
+        try:
+            return await work(client)
+        finally:
+            await client.close()
+
+    return asyncio.run(run())

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from billhook.approvals.queue import AnsweredError, QueuedQuestion
 from billhook.cli.approvals import lines_of, with_answers
-from billhook.cli.fleet.organisation import as_member, fleet_option
+from billhook.cli.fleet import as_member, fleet_option
 from billhook.cli.options import flag, option, refuse_programs
 from billhook.cli.screen import report
 from billhook.core.errors import UsageError

@@ -1,4 +1,4 @@
-"""`billhook fleet events` and `billhook fleet verify`: the audit stream, read with the credentials of a reader."""
+"""`billhook fleet events` and `verify`, and `billhook ui --fleet`: the audit stream."""
 
 import asyncio
 import sys
@@ -13,22 +13,22 @@ import msgspec
 
 from billhook.cli import screen, times
 from billhook.cli.events import IN_THE_TABLE, Printer, Table, format_options, query
-from billhook.cli.fleet.organisation import as_member, fleet_option, reader_option
+from billhook.cli.fleet import as_member, connected, fleet_option, reader_option
 from billhook.cli.options import flag, option, usage, words
 from billhook.cli.screen import note
 from billhook.core import strictjson
 from billhook.core.errors import BillhookError, UsageError
-from billhook.core.text import counted, suggest
-from billhook.fleet import enrolment, server
+from billhook.core.text import counted, suggestion
+from billhook.fleet import members, server
 from billhook.fleet.connection import member_connection
+from billhook.fleet.members import AUDIT
 from billhook.fleet.questions import ApproverDesk, FleetQueue
 from billhook.fleet.reader import AuditMessage, ChainCheck, ChainWalk, StreamCopy, messages, own_messages
 from billhook.fleet.server import FleetFolder
-from billhook.fleet.subjects import AUDIT
 from billhook.serve import control
 from billhook.store.files import project_name, sha256, state_root
 from billhook.store.log import Record
-from billhook.store.log.folders import MachineLogs, last_changed_first
+from billhook.store.log.pages import MachineLogs, last_changed_first
 from billhook.store.log.reader import LogEntry, LogReader, decoded
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def events_verb(
     logs = query.of_all(filters, readers, names.here)
     if only and not readers:
         known = sorted({host for host, _ in copy.logs()})
-        raise UsageError(f"the stream has no records of `{only[0]}`", hint=suggest(only[0], known))
+        raise UsageError(f"the stream has no records of `{only[0]}`", hint=suggestion(only[0], known))
     if not in_json and not part.given:
         part = msgspec.structs.replace(part, limit=IN_THE_TABLE)
     printer = FleetPrinter(names, in_json=in_json, minimal=minimal, hook=query.plain_hook(filters.hook))
@@ -202,9 +202,9 @@ def verify_verb(ctx: click.Context, host: str, since: str | None, as_json: bool,
     chain in the stream is checked alone: each record contains the hash of the one before. The first difference is
     printed.
     """
-    own = enrolment.enrolment(state_root())
+    own = members.enrolment(state_root())
     if own is not None and own.name == host and ctx.get_parameter_source("path") is click.core.ParameterSource.DEFAULT:
-        checks = asyncio.run(_own_chain(own, since or ""))
+        checks = connected(member_connection(own), lambda client: _own_chain(client, own, since or ""))
     else:
         fleet = server.read_folder(Path(path))
         checks = as_member(Path(path), fleet, lambda client: _chain(client, fleet, host, since or ""), member)
@@ -213,15 +213,11 @@ def verify_verb(ctx: click.Context, host: str, since: str | None, as_json: bool,
     return int(any(check.findings for check in checks))
 
 
-async def _own_chain(own: "enrolment.Enrolment", since: str) -> list[ChainCheck]:
-    client = await member_connection(own)
+async def _own_chain(client: "Client", own: members.Enrolment, since: str) -> list[ChainCheck]:
     walk = ChainWalk(state_root())
-    try:
-        async for message in own_messages(client, AUDIT, f"{own.subjects.audit(own.name)}.>", own.name, since):
-            walk.add(message)
-        return walk.finish()
-    finally:
-        await client.close()
+    async for message in own_messages(client, AUDIT, f"{own.subjects.audit(own.name)}.>", own.name, since):
+        walk.add(message)
+    return walk.finish()
 
 
 async def _chain(client: "Client", fleet: FleetFolder, host: str, since: str) -> list[ChainCheck]:
@@ -243,7 +239,9 @@ def _screen(host: str, checks: Sequence[ChainCheck]) -> Iterator[str]:
         yield from (f"  {what}" for what in islice(check.findings, 10))
 
 
-# `billhook ui --fleet`: the page over all hosts, from a copy of the stream that is kept up to date:
+# `billhook ui --fleet`: the page over all hosts, from a copy of the stream that is kept up to date.
+
+
 class FleetLogs(MachineLogs):
     """The logs of all hosts. The name of a project begins with its host: `web-1:/srv/shop`."""
 

@@ -13,189 +13,28 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from billhook.cli.fleet.organisation import as_member, fleet_option
+from billhook.cli.fleet import as_member, fleet_option
 from billhook.cli.options import flag, refuse_agents, usage
 from billhook.cli.screen import aligned, beside, note, report, say
 from billhook.cli.times import seconds_of
 from billhook.cli.trust import agreed
 from billhook.config.declaration import HookDeclaration
-from billhook.config.fleet_policy import AppliedPolicy, applied, last_contact, loosens, rules_name, silence
+from billhook.config.fleet_policy import AppliedPolicy, age, applied, last_contact, loosens, rules_name, silence
 from billhook.config.shapes import read_file
 from billhook.core.errors import UsageError
-from billhook.core.text import age, counted
-from billhook.fleet import publishing, server
+from billhook.core.text import counted
+from billhook.fleet import policy, server
 from billhook.fleet.connection import last_of_all
-from billhook.fleet.enrolment import Enrolment, enrolment
-from billhook.fleet.publishing import PolicySettings, published
-from billhook.fleet.report import HostState
+from billhook.fleet.link import HostState
+from billhook.fleet.members import HOSTS, Enrolment, enrolment
+from billhook.fleet.policy import SHADOW, PolicyCandidate, PolicyDocument, PolicySettings, in_stage, published
 from billhook.fleet.server import FleetFolder
-from billhook.fleet.signing import SHADOW, PolicyCandidate, PolicyDocument, in_stage
-from billhook.fleet.subjects import HOSTS
 from billhook.store.files import state_root
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
 
-_WHY = "only the user can publish a policy"
-_MOST = 8  # hosts that are named
-
-
-@usage("""\b
-Examples:
-  billhook fleet publish hooks.yaml --fleet acme
-  billhook fleet rollout                           if the file has `fleet: {stages: [shadow, 10%]}`
-
-Exit code: 0 published, 1 not published: problems or failed tests,
-2 usage or failure.""")
-@click.argument("file", type=click.Path(dir_okay=False, exists=True))
-@fleet_option
-@flag("--json", "as_json", "Print one line of JSON.")
-def publish_verb(file: str, path: str, as_json: bool) -> int:
-    """Check a hooks.yaml, run its tests, sign it, and publish it as the policy of all hosts.
-
-    In the file, `fleet:` sets how long the policy is valid, and the stages of its rollout.
-    """
-    refuse_agents("`billhook fleet publish`", _WHY)
-    folder = Path(path)
-    fleet, seed = server.read_folder(folder), server.signing_seed(folder)
-    rules = Path(file).read_text("utf-8")
-    settings = publishing.settings_of(rules, file)
-    if problems := _checked(rules, file):
-        say(problems, err=True)
-        return 1
-    document = as_member(folder, fleet, _publishing(fleet, seed, rules, settings))
-    unused = [one.name for one in _hooks(rules) if loosens(one)]
-    stage = document.candidate.stage if document.candidate else ""
-    data = {"sequence": document.sequence, "stage": stage or None, "only_managed": unused}
-    report(as_json, [f"published: policy {document.sequence}{f', stage {stage}' if stage else ''}"], data)
-    if unused:
-        note(f"these hooks run only on managed hosts: {', '.join(unused)}")
-    return 0
-
-
-def _publishing(fleet: FleetFolder, seed: str, rules: str, settings: PolicySettings) -> Callable[["Client"], Any]:
-    seconds = seconds_of(settings.valid, "`valid`") if settings.valid else 0.0
-
-    async def send(client: "Client") -> PolicyDocument:
-        now, after = await publishing.published(client, fleet)
-        document = publishing.next_document(now, fleet, rules, settings, seconds)
-        await publishing.publish(client, fleet, seed, document, after)
-        return document
-
-    return send
-
-
-def _hooks(rules: str) -> Sequence[HookDeclaration]:
-    return read_file("hooks.yaml", "fleet", "/", rules.encode()).entries
-
-
-def _checked(rules: str, file: str) -> str:
-    """What `billhook check` and `billhook test` report about the rules, as those of a user in an empty project."""
-    with tempfile.TemporaryDirectory() as folder:
-        home, project = Path(folder, "home"), Path(folder, "project")
-        place = home / ".config" / "billhook" / "hooks.yaml"
-        for each in (place.parent, project):
-            each.mkdir(parents=True)
-        place.write_text(rules, "utf-8")
-        commands = [["check", "--ignore", "BH403"], *([["test", "--user"]] if "\ntests:" in f"\n{rules}" else [])]
-        ended = [_run(words, home, project) for words in commands]
-        told = "".join(one.stdout + one.stderr for one in ended if one.returncode)
-    return told.replace(str(place), file).replace("~/.config/billhook/hooks.yaml", file).strip()
-
-
-def _run(words: Sequence[str], home: Path, project: Path) -> subprocess.CompletedProcess[str]:
-    kept = {name: text for name, text in os.environ.items() if not name.startswith(("BILLHOOK_", "XDG_"))}
-    env = {**kept, "HOME": str(home), "BILLHOOK_HOME": str(home / "state")}
-    argv = [sys.executable, "-P", "-m", "billhook", *words]
-    return subprocess.run(argv, cwd=project, env=env, capture_output=True, text=True, check=False)
-
-
-# `billhook fleet rollout`:
-
-
-@usage("""\b
-Examples:
-  billhook fleet rollout             which hosts have the next policy, and what it would decide
-  billhook fleet rollout next        the next stage
-  billhook fleet rollout end         return to the policy before it
-
-Exit code: 0 done, or no rollout; 1 not changed; 2 usage or failure.""")
-@click.argument("step", required=False, type=click.Choice(["next", "end"]))
-@fleet_option
-@flag("--yes", "Don't ask.")
-@flag("--json", "as_json", "Print one line of JSON; to change the stage it needs --yes.")
-def verb(step: str | None, path: str, yes: bool, as_json: bool) -> int:
-    """Show the rollout of the next policy, and widen or end it.
-
-    A policy with `stages` reaches the hosts one stage after the other. In the stage `shadow` every host runs its new
-    and changed hooks without effect, and their decisions are shown here.
-    """
-    if step:
-        refuse_agents("`billhook fleet rollout`", _WHY)
-    folder = Path(path)
-    fleet = server.read_folder(folder)
-    now, after = as_member(folder, fleet, lambda client: publishing.published(client, fleet))
-    candidate = now.candidate if now else None
-    if now is None or candidate is None:
-        report(as_json, ["there is no rollout"], {"stage": None})
-        return 0
-    would = would_be(folder, fleet, candidate)
-    data = {"sequence": now.sequence, "stages": candidate.stages, "stage": candidate.stage, "would": would}
-    data["hosts"] = hosts_of(fleet, candidate)
-    if step is None or not as_json:
-        report(as_json, _lines(fleet, now, candidate, would), data)
-    if step is None:
-        return 0
-    document = publishing.widened(now) if step == "next" else publishing.ended(now)
-    question = "end the rollout?" if step == "end" else f"widen it to {candidate.stages[candidate.at + 1]}?"
-    if not yes and (as_json or not agreed(question)):
-        return 1
-    seed = server.signing_seed(folder)
-    as_member(folder, fleet, lambda client: publishing.publish(client, fleet, seed, document, after))
-    stage = document.candidate.stage if document.candidate else ""
-    told = f"stage {stage}" if stage else "in force on all hosts" if step == "next" else "ended"
-    report(as_json, [f"{told}: policy {document.sequence}"], {**data, "sequence": document.sequence, "stage": stage})
-    return 0
-
-
-def hosts_of(fleet: FleetFolder, candidate: PolicyCandidate) -> list[str]:
-    """The hosts that have the candidate, also those that run it in shadow mode."""
-    return [one.name for one in fleet.hosts if in_stage(candidate, one.name, one.tags)]
-
-
-def would_be(folder: Path, fleet: FleetFolder, candidate: PolicyCandidate) -> dict[str, dict[str, int]]:
-    """What the hooks of the candidate would have decided so far, by hook and answer, from the audit stream."""
-    from billhook.cli.fleet.events import copy_of, update
-
-    copy = copy_of(fleet)
-    as_member(folder, fleet, lambda client: update(client, fleet, copy), "reader")
-    found: dict[str, Counter[str]] = {}
-    for entry in (entry for _, reader in copy.logs() for entry in reader.forward()):
-        for outcome in entry.record.outcomes:
-            if outcome.waived is not None and rules_name(candidate.rules) in (outcome.source or ""):
-                found.setdefault(outcome.hook, Counter())[outcome.waived.would] += 1
-    return {hook: dict(counts) for hook, counts in found.items()}
-
-
-def _lines(
-    fleet: FleetFolder, now: PolicyDocument, candidate: PolicyCandidate, would: dict[str, dict[str, int]]
-) -> Iterator[str]:
-    yield f"policy {now.sequence}, rollout began {age(time.time() - candidate.since)}"
-    stages = [f"[{stage}]" if place == candidate.at else stage for place, stage in enumerate(candidate.stages)]
-    yield from beside("  stages    ", " -> ".join(stages))
-    hosts, how = hosts_of(fleet, candidate), " (in shadow mode)" if candidate.stage == SHADOW else ""
-    more = f" and {len(hosts) - _MOST} more" if len(hosts) > _MOST else ""
-    named = f": {', '.join(hosts[:_MOST])}{more}" if hosts else ""
-    yield from beside("  hosts     ", f"{len(hosts)} of {len(fleet.hosts)}{how}{named}")
-    for hook, counts in would.items():
-        times = ", ".join(f"{answer} {counted(number, 'time')}" for answer, number in counts.items())
-        yield from beside("  would     ", f"{times}: {hook}")
-    if candidate.stage == SHADOW and not would:
-        yield "  would     no decision so far"
-
-
-# `billhook fleet status`: the policy of this host; for the administrator, all hosts:
 _SILENT = 60.0  # seconds after which a host that sent nothing is not connected
 
 
@@ -276,7 +115,7 @@ def _table(rows: list[HostState], newest: PolicyDocument | None) -> Iterator[str
             one.host,
             one.version or "-",
             f"{one.sequence or '-'}{f' {one.stage}' if one.stage else ''}",
-            age(time.time() - one.at) if one.at else "never",
+            f"{age(time.time() - one.at)} ago" if one.at else "never",
             str(one.lag),
             "; ".join(_remarks(one)),
         )
@@ -292,3 +131,163 @@ def _remarks(one: HostState) -> Iterator[str]:
         yield f"{counted(one.lost, 'record')} removed before they were sent"
     if one.answers_refused:
         yield f"{counted(one.answers_refused, 'answer')} to questions refused"
+
+
+# `billhook fleet publish` and `rollout`: a policy, and which hosts have it.
+
+_WHY = "only the user can publish a policy"
+_MOST = 8  # hosts that are named
+
+
+@usage("""\b
+Examples:
+  billhook fleet publish hooks.yaml --fleet acme
+  billhook fleet rollout                           if the file has `fleet: {stages: [shadow, 10%]}`
+
+Exit code: 0 published, 1 not published: problems or failed tests,
+2 usage or failure.""")
+@click.argument("file", type=click.Path(dir_okay=False, exists=True))
+@fleet_option
+@flag("--json", "as_json", "Print one line of JSON.")
+def publish_verb(file: str, path: str, as_json: bool) -> int:
+    """Check a hooks.yaml, run its tests, sign it, and publish it as the policy of all hosts.
+
+    In the file, `fleet:` sets how long the policy is valid, and the stages of its rollout.
+    """
+    refuse_agents("`billhook fleet publish`", _WHY)
+    folder = Path(path)
+    fleet, seed = server.read_folder(folder), server.signing_seed(folder)
+    rules = Path(file).read_text("utf-8")
+    settings = policy.settings_of(rules, file)
+    if problems := _checked(rules, file):
+        say(problems, err=True)
+        return 1
+    document = as_member(folder, fleet, _publishing(fleet, seed, rules, settings))
+    unused = [one.name for one in _hooks(rules) if loosens(one)]
+    stage = document.candidate.stage if document.candidate else ""
+    data = {"sequence": document.sequence, "stage": stage or None, "only_managed": unused}
+    report(as_json, [f"published: policy {document.sequence}{f', stage {stage}' if stage else ''}"], data)
+    if unused:
+        note(f"these hooks run only on managed hosts: {', '.join(unused)}")
+    return 0
+
+
+def _publishing(fleet: FleetFolder, seed: str, rules: str, settings: PolicySettings) -> Callable[["Client"], Any]:
+    seconds = seconds_of(settings.valid, "`valid`") if settings.valid else 0.0
+
+    async def send(client: "Client") -> PolicyDocument:
+        now, after = await policy.published(client, fleet)
+        document = policy.next_document(now, fleet, rules, settings, seconds)
+        await policy.publish(client, fleet, seed, document, after)
+        return document
+
+    return send
+
+
+def _hooks(rules: str) -> Sequence[HookDeclaration]:
+    return read_file("hooks.yaml", "fleet", "/", rules.encode()).entries
+
+
+def _checked(rules: str, file: str) -> str:
+    """What `billhook check` and `billhook test` report about the rules, as those of a user in an empty project."""
+    with tempfile.TemporaryDirectory() as folder:
+        home, project = Path(folder, "home"), Path(folder, "project")
+        place = home / ".config" / "billhook" / "hooks.yaml"
+        for each in (place.parent, project):
+            each.mkdir(parents=True)
+        place.write_text(rules, "utf-8")
+        commands = [["check", "--ignore", "BH403"], *([["test", "--user"]] if "\ntests:" in f"\n{rules}" else [])]
+        ended = [_run(words, home, project) for words in commands]
+        told = "".join(one.stdout + one.stderr for one in ended if one.returncode)
+    return told.replace(str(place), file).replace("~/.config/billhook/hooks.yaml", file).strip()
+
+
+def _run(words: Sequence[str], home: Path, project: Path) -> subprocess.CompletedProcess[str]:
+    kept = {name: text for name, text in os.environ.items() if not name.startswith(("BILLHOOK_", "XDG_"))}
+    env = {**kept, "HOME": str(home), "BILLHOOK_HOME": str(home / "state")}
+    argv = [sys.executable, "-P", "-m", "billhook", *words]
+    return subprocess.run(argv, cwd=project, env=env, capture_output=True, text=True, check=False)
+
+
+# `billhook fleet rollout`:
+
+
+@usage("""\b
+Examples:
+  billhook fleet rollout             which hosts have the next policy, and what it would decide
+  billhook fleet rollout next        the next stage
+  billhook fleet rollout end         return to the policy before it
+
+Exit code: 0 done, or no rollout; 1 not changed; 2 usage or failure.""")
+@click.argument("step", required=False, type=click.Choice(["next", "end"]))
+@fleet_option
+@flag("--yes", "Don't ask.")
+@flag("--json", "as_json", "Print one line of JSON; to change the stage it needs --yes.")
+def rollout_verb(step: str | None, path: str, yes: bool, as_json: bool) -> int:
+    """Show the rollout of the next policy, and widen or end it.
+
+    A policy with `stages` reaches the hosts one stage after the other. In the stage `shadow` every host runs its new
+    and changed hooks without effect, and their decisions are shown here.
+    """
+    if step:
+        refuse_agents("`billhook fleet rollout`", _WHY)
+    folder = Path(path)
+    fleet = server.read_folder(folder)
+    now, after = as_member(folder, fleet, lambda client: policy.published(client, fleet))
+    candidate = now.candidate if now else None
+    if now is None or candidate is None:
+        report(as_json, ["there is no rollout"], {"stage": None})
+        return 0
+    would = would_be(folder, fleet, candidate)
+    data = {"sequence": now.sequence, "stages": candidate.stages, "stage": candidate.stage, "would": would}
+    data["hosts"] = hosts_of(fleet, candidate)
+    if step is None or not as_json:
+        report(as_json, _lines(fleet, now, candidate, would), data)
+    if step is None:
+        return 0
+    document = policy.widened(now) if step == "next" else policy.ended(now)
+    question = "end the rollout?" if step == "end" else f"widen it to {candidate.stages[candidate.at + 1]}?"
+    if not yes and (as_json or not agreed(question)):
+        return 1
+    seed = server.signing_seed(folder)
+    as_member(folder, fleet, lambda client: policy.publish(client, fleet, seed, document, after))
+    stage = document.candidate.stage if document.candidate else ""
+    told = f"stage {stage}" if stage else "in force on all hosts" if step == "next" else "ended"
+    report(as_json, [f"{told}: policy {document.sequence}"], {**data, "sequence": document.sequence, "stage": stage})
+    return 0
+
+
+def hosts_of(fleet: FleetFolder, candidate: PolicyCandidate) -> list[str]:
+    """The hosts that have the candidate, also those that run it in shadow mode."""
+    return [one.name for one in fleet.hosts if in_stage(candidate, one.name, one.tags)]
+
+
+def would_be(folder: Path, fleet: FleetFolder, candidate: PolicyCandidate) -> dict[str, dict[str, int]]:
+    """What the hooks of the candidate would have decided so far, by hook and answer, from the audit stream."""
+    from billhook.cli.fleet.events import copy_of, update
+
+    copy = copy_of(fleet)
+    as_member(folder, fleet, lambda client: update(client, fleet, copy), "reader")
+    found: dict[str, Counter[str]] = {}
+    for entry in (entry for _, reader in copy.logs() for entry in reader.forward()):
+        for outcome in entry.record.outcomes:
+            if outcome.waived is not None and rules_name(candidate.rules) in (outcome.source or ""):
+                found.setdefault(outcome.hook, Counter())[outcome.waived.would] += 1
+    return {hook: dict(counts) for hook, counts in found.items()}
+
+
+def _lines(
+    fleet: FleetFolder, now: PolicyDocument, candidate: PolicyCandidate, would: dict[str, dict[str, int]]
+) -> Iterator[str]:
+    yield f"policy {now.sequence}, rollout began {age(time.time() - candidate.since)} ago"
+    stages = [f"[{stage}]" if place == candidate.at else stage for place, stage in enumerate(candidate.stages)]
+    yield from beside("  stages    ", " -> ".join(stages))
+    hosts, how = hosts_of(fleet, candidate), " (in shadow mode)" if candidate.stage == SHADOW else ""
+    more = f" and {len(hosts) - _MOST} more" if len(hosts) > _MOST else ""
+    named = f": {', '.join(hosts[:_MOST])}{more}" if hosts else ""
+    yield from beside("  hosts     ", f"{len(hosts)} of {len(fleet.hosts)}{how}{named}")
+    for hook, counts in would.items():
+        times = ", ".join(f"{answer} {counted(number, 'time')}" for answer, number in counts.items())
+        yield from beside("  would     ", f"{times}: {hook}")
+    if candidate.stage == SHADOW and not would:
+        yield "  would     no decision so far"

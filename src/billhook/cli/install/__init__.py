@@ -27,7 +27,7 @@ from billhook.config.notices import acknowledge, missing
 from billhook.config.trust import approve_entry, record_trust
 from billhook.core import client_env, strictjson
 from billhook.core.errors import BillhookError, UsageError
-from billhook.core.text import counted, suggest, visible
+from billhook.core.text import counted, suggestion, visible
 from billhook.core.tools import folded
 from billhook.store.files import state_root
 
@@ -46,14 +46,14 @@ def agent_named(name: str, *also: str) -> Agent:
     for one in EVERY_AGENT.values():
         if plain.replace(" ", "") in (folded(known).replace(" ", "") for known in (one.name, one.title, *one.aliases)):
             return _with_settings(one)
-    raise UsageError(f"no agent `{name}`", hint=suggest(name, (*AGENTS, *also)))
+    raise UsageError(f"no agent `{name}`", hint=suggestion(name, (*AGENTS, *also)))
 
 
 def _with_settings(host: Agent) -> Agent:
     """The agent. Raises UsageError if it reads the settings of others only."""
     if host.name in AGENTS:
         return host
-    other = agent(TABLE[host.name].module)
+    other = agent(TABLE[host.name].also_reads)
     message = f"{host.title} has no settings file: it reads those of {other.title} and of Claude Code"
     raise UsageError(message, hint=f"name `{other.name}` or `claude`: {host.title} then calls billhook, too")
 
@@ -212,7 +212,9 @@ Exit code: 0 done, or installed already; 1 no agent was found, or you
 declined; 2 refused, or a file can't be changed.""")
 @click.argument("agents", nargs=-1, metavar="AGENT ...", shell_complete=complete_among([*AGENTS, ALL]))
 @scope_options
-@option("--events", "NAME,...", "Only these events.  [default: those that hooks need]", multiple=True)
+@option(
+    "--events", "NAME,...", "Only these events.  [default: the usual events, and those that hooks need]", multiple=True
+)
 @flag("--dry-run", "dry", "Show the changes without making them.")
 @flag("--adopt", "Move the hooks in that file to billhook; uninstall restores them.")
 @flag("--http", "Let the agent call the daemon over HTTP, if it supports that.")
@@ -232,8 +234,8 @@ def verb(
 ) -> int:
     """Add billhook to an agent's settings.
 
-    Shows the diff (one entry if the file is new), keeps a backup of the file, and can be repeated. Comments, order and
-    layout are kept. `billhook uninstall` restores the file byte for byte.
+    Shows the diff (for a new file, only the entry of one event), keeps a backup of the file, and can be repeated.
+    Comments, order and layout are kept. `billhook uninstall` restores the file byte for byte.
 
     --user writes the absolute path of billhook-hook into your own settings. --project writes settings that are
     committed and shared; on a machine without billhook, they deny calls and show how to install it.

@@ -26,7 +26,7 @@ from billhook.config.loader import load_config
 from billhook.config.nodes import MAX_BYTES
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.events import EVENTS
-from billhook.core.text import suggest
+from billhook.core.text import suggestion
 from billhook.store import files
 
 State = Literal["installed", "updated", "already", "removed", "absent"]
@@ -100,7 +100,10 @@ class Target:
         return text
 
     def settings(self, data: bytes | None) -> str:
-        text = self.host.format.read((data or b"").decode("utf-8", "surrogateescape"))
+        try:
+            text = self.host.format.read((data or b"").decode("utf-8", "surrogateescape"))
+        except BillhookError as error:
+            raise BillhookError(error.message, place=self.path, hint=error.hint) from None
         return decoded(text.encode("utf-8", "surrogateescape"), self.path)
 
     def file(self, settings: str) -> bytes:
@@ -418,7 +421,7 @@ def chosen_events(host: Agent, words: Iterable[str]) -> list[str]:
         event = canonical_event(word)
         if not event:
             known = [*host.spellings, *host.spellings.values()]
-            hint = suggest(word, known, f"{host.title} has {', '.join(host.spellings)}")
+            hint = suggestion(word, known, f"{host.title} has {', '.join(host.spellings)}")
             raise UsageError(f"no event `{word}`", hint=hint)
         if event not in host.spellings:
             raise UsageError(f"{host.title} has no event `{event}`", hint=f"it has {', '.join(host.spellings)}")

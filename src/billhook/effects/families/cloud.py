@@ -3,6 +3,7 @@
 Most of these programs are `program group... verb name`. One reader looks for the verb; rows cover other forms.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -11,13 +12,14 @@ from billhook.effects.families.network import is_here
 from billhook.effects.table import Call, Reader, Row, word_set
 
 _DESTROYS: Final = word_set(
-    "delete destroy terminate remove purge rm uninstall undeploy teardown deprovision del delete-batch rb"
+    "delete destroy terminate remove purge rm uninstall undeploy teardown deprovision del unset delete-batch rb"
 )
 _READS: Final = word_set("""
     describe list ls get show plan diff view status logs help create update set add new init deploy up apply
     start run push pull cp sync mv config login auth whoami open completion version search comment edit merge close
     checkout review rerun watch clone invoke tail ssh exec read
     """)
+_BEGINS = re.compile(r"(?:delete|terminate|destroy)-|(?:Delete|Terminate|Destroy)[A-Z]")
 _FORCED: Final = (
     "-y", "--yes", "-f", "--force", "-q", "--quiet", "--auto-approve", "--no-prompts", "--confirm",
     "--force-delete-without-recovery",
@@ -45,9 +47,13 @@ _CLOUDS: Final[Mapping[str, str]] = {
     "firebase": "-P --project --token",
     "supabase": "--project-ref --workdir",
     **dict.fromkeys(word_set("ibmcloud openstack civo vultr-cli scw exo eksctl kops argocd flux istioctl velero"), ""),
-    **dict.fromkeys(word_set("serverless sls sam cdk cdktf amplify eb pulumi render upcloud aliyun zappa"), ""),
+    **dict.fromkeys(word_set("serverless sls sam cdk cdktf amplify eb render upcloud aliyun zappa"), ""),
     **dict.fromkeys(word_set("chalice pscale neonctl atlas turso rbd gluster op bw rpk barman rabbitmqadmin"), ""),
-    **dict.fromkeys(("cf", "juju"), ""),
+    **dict.fromkeys(word_set("pulsar-admin kafkactl doppler ldcli flarectl pulumi sst cloudflared knife rancher"), ""),
+    **dict.fromkeys(word_set("waypoint puppet airflow"), ""),
+    **dict.fromkeys(
+        word_set("cf juju nova cinder copilot upstash confluent databricks circleci aiven tccli kopia infisical"), ""
+    ),
     "gh": _HUB,
     "glab": _HUB,
 }
@@ -68,7 +74,7 @@ def _cloud(call: Call) -> Iterator[Effect]:
         verb = word.rpartition(":")[2]
         if word in _TRIFLES or word in _RELEASES or (verb in _READS and place > 0) or call.has(*_DRY):
             return
-        if verb in _DESTROYS or verb.startswith(("delete-", "terminate-", "destroy-")) or verb.endswith("-delete"):
+        if verb in _DESTROYS or _BEGINS.match(verb) or verb.endswith("-delete"):
             yield _destroyed(call, " ".join([*operands[:place], *operands[place + 1 :]]))
             return
 
@@ -82,7 +88,7 @@ _AWS: Final = "--profile --region --output --query --endpoint-url --color --ca-b
 _AWS_DESTROYS: Final = tuple(
     word_set("""
     delete- terminate- remove- deregister- batch-delete- purge- schedule-key-deletion release-address close-account
-    stop-logging leave-organization disable-key
+    stop-logging leave-organization disable-key unsubscribe detach-
     """)
 )
 _AWS_TRIFLES: Final = ("remove-tags", "delete-tags", "delete-message", "remove-permission")
@@ -138,6 +144,11 @@ _RESTIC: Final = """
 -r --repo -p --password-file --repository-file -o --option -l --keep-last -H --keep-hourly -d --keep-daily
 -w --keep-weekly -m --keep-monthly -y --keep-yearly --keep-within --keep-tag --tag --host --path -g --group-by
 """
+_PULUMI: Final = "-s --stack -C --cwd -c --config -t --target -x --exclude -m --message -p --parallel"
+_BORG: Final = "-r --repo --remote-path --umask --lock-wait -a --match-archives -P --prefix -d --keep-daily -w -m -y"
+_OPENS: Final = "--cidr=0.0.0.0/0 --cidr=::/0 --ip-permissions=*0.0.0.0/0*"
+_GRANTS: Final = "--member=allUsers --member=allAuthenticatedUsers --role=roles/owner --role=roles/editor"
+_STOPPED: Final = "--min-size=0 --desired-capacity=0 --max-size=0"
 _ANSIBLE: Final = "-i --inventory -m --module-name -a --args -u --user -l --limit -e --extra-vars"
 
 
@@ -154,15 +165,17 @@ def _row(
 
 
 ROWS: Final[tuple[Row, ...]] = (
-    _row("kubeadm|talosctl|rke2|k3s reset|uninstall", heavy="-f --force"),
-    _row("borg delete|prune"),
-    _row("restic forget", "--prune", values=_RESTIC),
+    _row("kubeadm|talosctl|rke2|k3s|k0s|microk8s|rke reset|uninstall|remove", heavy="-f --force"),
+    _row("borg delete|prune|compact|recreate|repo-delete|rdelete", heavy="--force", values=_BORG, dry="-n --dry-run"),
+    _row("restic forget", "--prune --unsafe-allow-remove-all", values=_RESTIC),
     _row("restic forget *", values=_RESTIC, dry="-n --dry-run --prune"),
     _row("restic prune", values=_RESTIC),
     _row("restic unlock", "--remove-all", values=_RESTIC),
+    _row("tarsnap", "-d --nuke", heavy="--nuke", values="-f --keyfile --cachedir"),
     _row("duplicity remove-older-than|remove-all-but-n-full|remove-all-inc-of-but-n-full", "--force", heavy=""),
     _row("gsutil rb", kind="destroy-data", values="-h -o -i", heavy=""),
     _row("gsutil rm", "-r -R -a *[*]*", kind="destroy-data", values="-h -o -i", heavy=""),
+    _row("gsutil iam ch allUsers:*|allAuthenticatedUsers:*", kind="permissions", heavy=""),
     _row("gsutil rsync", "-d", kind="destroy-data", values="-h -o -i", heavy="", dry="-n"),
     _row(f"{_T} destroy"),
     _row("terragrunt destroy-all"),
@@ -180,13 +193,20 @@ ROWS: Final[tuple[Row, ...]] = (
     _kube("oc adm drain|cordon|prune"),
     _kube(f"{_K} scale", "--replicas=0"),
     _kube(f"{_K} replace", "--force"),
+    _kube(f"{_K} taint", "*:NoExecute"),
+    _row(
+        f"{_K} create clusterrolebinding",
+        "--clusterrole=cluster-admin",
+        kind="permissions",
+        values=f"{_KUBE} --clusterrole",
+    ),
     _kube(f"{_K} apply", "--prune"),
     _kube(f"{_K} patch", "*finalizers*null*"),
     _kube(f"{_K} rollout undo", weight="light"),
     _row("helm uninstall|delete|del|un", heavy="", values="-n --namespace --kube-context --kubeconfig --timeout"),
     _row("helm rollback", heavy="", values="-n --namespace --kube-context --kubeconfig --timeout"),
-    _row("nomad stop", "-purge", heavy=""),
-    _row("nomad job stop", "-purge", heavy=""),
+    _row("nomad stop", heavy=""),
+    _row("nomad job stop", heavy=""),
     _row("nomad namespace|volume|quota delete", heavy=""),
     _row("nomad node drain", "-enable", heavy=""),
     _row("consul acl token|policy|role delete"),
@@ -213,14 +233,36 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("aws route53 change-resource-record-sets", "--change-batch=*DELETE*", values=f"{_AWS} --change-batch"),
     _row("gcloud storage rsync", "--delete-unmatched-destination-objects", kind="destroy-data", values=_GOOGLE),
     _row("aws ecs update-service", "--desired-count=0", values=f"{_AWS} --desired-count"),
+    _row("aws * stop-instances|stop-db-instance|stop-db-cluster", kind="kill", values=_AWS),
+    _row("gcloud compute instances stop|suspend", kind="kill", values=_GOOGLE),
+    _row("az vm|vmss|webapp|aks|functionapp stop|deallocate", kind="kill", values=_AZURE),
+    _row(
+        "aws autoscaling update-auto-scaling-group", _STOPPED, values=f"{_AWS} --min-size --desired-capacity --max-size"
+    ),
+    _row(
+        "aws ec2 authorize-security-group-ingress", _OPENS, kind="permissions", values=f"{_AWS} --cidr --ip-permissions"
+    ),
+    _row("aws iam attach-*-policy", "--policy-arn=*Admin*", kind="permissions", values=f"{_AWS} --policy-arn"),
+    _row("aws s3api put-bucket-policy", kind="permissions", values=_AWS),
+    _row("aws s3api put-public-access-block", "*alse*", kind="permissions", values=_AWS),
+    _row("aws * modify-*", "--no-deletion-protection --no-disable-api-termination", kind="permissions", values=_AWS),
+    _row("gcloud * add-iam-policy-binding", _GRANTS, kind="permissions", values=f"{_GOOGLE} --member --role"),
+    _row(
+        "gcloud compute firewall-rules create|update",
+        "--source-ranges=0.0.0.0/0",
+        kind="permissions",
+        values=f"{_GOOGLE} --source-ranges",
+    ),
+    _row("gcloud * remove-iam-policy-binding", kind="permissions", values=f"{_GOOGLE} --member --role"),
     _row("gcloud services disable", heavy="-q --quiet --force", values=_GOOGLE),
     _row("az deployment group|sub|mg create", "--mode=Complete", heavy="", values=f"{_AZURE} --mode -f"),
     _row("fly|flyctl scale count", "0 *=0", heavy="-y --yes", values="-a --app"),
     _row("vercel alias rm|remove", heavy="-y --yes"),
     _row("heroku ps:scale", "*=0", heavy="", values="-a --app"),
     _row("heroku pg:reset|pg:drop|pg:killall|redis:reset|repo:reset", heavy="--confirm -c", values="-a --app"),
+    _row("pulumi down|dn", heavy="-y --yes -f", values=_PULUMI, dry="--preview-only"),
     _row("pulumi state delete", heavy="--force -y --yes"),
-    _row("pulumi up|update", "-y --yes -f --skip-preview", heavy="", values="-s --stack -C --cwd -c --config -t"),
+    _row("pulumi up|update", "-y --yes -f --skip-preview", heavy="", values=_PULUMI),
     _row("helmfile destroy|delete", heavy="", values="-f --file -e --environment -n --namespace -l --selector"),
     _row("fastly * delete", heavy="-y --auto-yes", values="-s --service-id --service-name -t --token --name"),
     _row("fastly purge", "--all", heavy="", values="-s --service-id --service-name -t --token"),
@@ -230,15 +272,11 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("stripe * delete", "--live", heavy="-c --confirm"),  # without it, it is the test mode
     _row("stripe refunds create", "--live", heavy="-c --confirm"),
     _row("algolia index|indices|objects delete|clear", heavy="-y --confirm"),
-    _row("ldcli * delete", heavy="", values="--project --flag --environment --access-token"),
     _row("circleci context|runner delete|remove-secret", heavy="-f --force"),
     _row("jenkins-cli|jenkins-cli.jar delete-*", heavy="", values="-s -auth"),
     _row("java *jenkins-cli.jar delete-*", heavy="", values="-s -auth"),
-    _row("flarectl dns|zone|firewall delete", heavy=""),
     _row("splunk clean eventdata|userdata|all|kvstore", heavy="-f"),
     _row("splunk remove index", heavy=""),
-    _row("doppler projects|environments|configs|secrets delete", heavy="-y --yes"),
-    _row("infisical secrets delete", heavy=""),
     _row("deck reset", heavy="-f --force"),
     _row("deck gateway reset", heavy="-f --force"),
     _row("gitlab-runner unregister", heavy=""),
@@ -247,6 +285,7 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("svn delete|del|remove|rm", "*://*", heavy="", values="-m --message -F --username --password"),
     _row("firebase hosting:disable|database:remove", heavy="-f --force -y", values="-P --project"),
     _row("gh|glab api", _DELETES, heavy="", values=_HUB),
+    _row("gh api graphql", "*mutation*delete*", heavy="", values=_HUB),
     _row("gh repo archive|rename", heavy="-y --yes"),
     _row("gh workflow disable", heavy="", values=_HUB),
     _row("gh ssh-key add", heavy="", kind="persist", values="-t --title --type"),

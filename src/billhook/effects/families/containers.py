@@ -61,6 +61,9 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("lxc|incus delete|rm", "normal", heavy="-f --force", kind="destroy-infra"),
     _row("lxc|incus storage|volume delete", "normal", kind="destroy-infra"),
     _row("lxc|incus storage volume|bucket delete", "normal", kind="destroy-infra"),
+    _row("prlctl delete|destroy", "normal", kind="destroy-infra"),
+    _row("vmrun deleteVM|deleteSnapshot", "normal", values="-T -gu -gp", kind="destroy-infra"),
+    _row("xe vm-destroy|vm-uninstall|vdi-destroy|sr-destroy", "normal", heavy="--force", kind="destroy-infra"),
     _row("lxc-destroy", "normal", heavy="-f --force -s", kind="destroy-infra"),
 )  # fmt: skip
 

@@ -27,7 +27,8 @@ _SQL = re.compile(
 )
 _BEFORE: Final = frozenset({"BEGIN", "THEN", "ELSE", "LOOP"})
 _DROPPED: Final = word_set(
-    "DATABASE MEASUREMENT SCHEMA TABLE USER ROLE TABLESPACE KEYSPACE OWNED DATASET COLLECTION BUCKET SERIES WAREHOUSE"
+    "DATABASE MEASUREMENT SCHEMA TABLE USER ROLE EXTENSION TABLESPACE KEYSPACE OWNED DATASET COLLECTION BUCKET SERIES "
+    "WAREHOUSE"
 )
 _NO_NAMES: Final = word_set("IF EXISTS TABLE ONLY FROM CASCADE PURGE")
 _KEPT_COLUMNS: Final = word_set("CONSTRAINT INDEX KEY PRIMARY FOREIGN DEFAULT NOT IDENTITY EXPRESSION CHECK")
@@ -248,6 +249,7 @@ def _http_delete(call: Call) -> Iterator[Effect]:
 
 # ----- programs that drop a database by a task or by its name ---------------------------------------------------------
 
+_KAFKA: Final = "--bootstrap-server --group --topic --to-offset --to-datetime --shift-by"
 _RAILS: Final = "db:drop db:drop:all db:reset db:purge db:truncate_all db:migrate:reset db:schema:load db:seed:replant"
 _FORCED: Final = "-f --force -y --yes --noinput --no-input --no-interaction"
 _PRINTED: Final = "--dry-run --pretend --dump --dump-sql"
@@ -311,13 +313,19 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("migrate drop", values="-path -database -source"),
     _row("migrate down", "-all", heavy="", values="-path -database -source"),
     _row("supabase stop", "--no-backup", heavy=""),
-    _row("wp db reset|drop|clean"),
+    _row("pt-archiver", "--purge", heavy="", values="--source --where --dest"),
+    _row("wp db|site reset|drop|clean|empty|delete"),
+    _row("airflow db reset|clean"),
+    _row("mysqlimport", "--delete", values=_SERVER),
     _row("drush sql:drop|sql-drop"),
     _row("bq rm", "-r -f --recursive --force -d -t", heavy=""),
     _row("influx delete"),
     _row("influx bucket|org delete"),
     _row("kafka-topics|kafka-topics.sh", "--delete", values="--bootstrap-server --topic --zookeeper"),
     _row("kafka-consumer-groups|kafka-consumer-groups.sh", "--delete", values="--bootstrap-server --group"),
+    _row("kafka-consumer-groups|kafka-consumer-groups.sh", "--reset-offsets & --execute", values=_KAFKA),
+    _row("kafka-acls|kafka-acls.sh", "--remove", values="--bootstrap-server --topic --group --operation"),
+    _row("kafka-configs|kafka-configs.sh", "--delete-config", values="--bootstrap-server --delete-config"),
     _row("kafka-delete-records|kafka-delete-records.sh", values="--bootstrap-server --offset-json-file"),
     _row("etcdctl member remove", heavy=""),
     _row("etcdctl del", "--prefix --from-key --range", heavy="", values="--endpoints --cacert --cert --key --user"),
@@ -326,8 +334,8 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("vault secrets disable", heavy="-force"),
     _row("vault kv destroy|delete", heavy="-force", values="-mount -versions -address -namespace"),
     _row("vault kv metadata delete", values="-mount"),
-    _row("rabbitmqctl delete_queue|delete_vhost|reset|force_reset|purge_queue|delete_user", values="-n -p"),
-    _row("nats stream|kv|consumer|object rm|del|delete|purge"),
+    _row("rabbitmqctl delete_*|reset|force_reset|purge_queue|clear_*|forget_*|stop_app", values="-n -p"),
+    _row("nats stream|kv|consumer|object|bucket rm|del|delete|purge"),
     _row("dotnet ef database drop", values="-p --project -s --startup-project -c --context"),
     _row("neo4j-admin database delete"),
     _row("hdfs|hadoop dfs|fs", "-rm -rmr -expunge", heavy="-skipTrash"),

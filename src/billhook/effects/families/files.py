@@ -69,9 +69,9 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("cryptsetup erase|luksErase|luksFormat|luksRemoveKey|luksKillSlot|reencrypt", "device", scope="system",
         values="-c --cipher -s --key-size -h --hash --type -d --key-file", dry="--test-passphrase"),
     Row(_LVM, "device", dry="-t --test", scope="system"),
+    Row(f"lvm {_LVM}", "device", dry="-t --test", scope="system"),
     Row("zpool destroy|labelclear", "device", scope="system"),
     Row("zfs destroy|rollback", "device", dry="-n --dryrun", scope="system"),
-    Row("mdadm", "device", needs="--zero-superblock --stop -S", scope="system"),
     Row("btrfs subvolume|sub delete|del", "device", scope="system"),
     Row("hdparm", "device", needs=_ERASE_DRIVE, scope="system"),
     Row("nvme format|sanitize|delete-ns|write-zeroes", "device", scope="system"),
@@ -113,7 +113,8 @@ def _below(folder: str, word: str) -> str:
 
 def _is_folder(call: Call, word: str) -> bool:
     fs = call.world.fs
-    return any(fs.kind(fs.real(path)) == "dir" for path in call.paths(word))
+    kinds = ((fs.kind(path), path) for path in call.paths(word))
+    return any(kind == "dir" or (kind == "link" and fs.kind(fs.real(path)) == "dir") for kind, path in kinds)
 
 
 def _arrives(call: Call, source: str, target: str, *, into: bool, keeps: bool, deep: bool = True) -> Iterator[Effect]:
@@ -319,16 +320,18 @@ _EDITS = re.compile(r"-(?![MmI])[a-zA-Z0-9]*i")
 
 
 def _in_place(call: Call) -> Iterator[Effect]:
-    """`perl -i`, `ruby -i`, `gawk -i inplace`: the files are rewritten; without that they are only read."""
+    """`perl -i`, `ruby -i`, `gawk -i inplace`: the files are rewritten; `perl -p` prints them."""
+    prints = False
     if call.command.name in ("perl", "ruby"):
         edits, words = any(map(_EDITS.match, call.command.args)), call.command.args
         code = {after for before, after in itertools.pairwise(words) if re.fullmatch(r"-\w*[eE]", before)}
         files = [word for word in words if not word.startswith("-") and word not in code]
+        prints = call.command.shown and any(re.match(r"-[a-z]*p", word) for word in words)
     else:
         call = call.with_values("-i --include -f -F -v -e")
         edits, files = "inplace" in call.options.values("-i", "--include"), call.operands[1:]
-    for word in files if edits else ():
-        yield from call.on_path("write", word)
+    for word in files:
+        yield from call.on_path("write", word) if edits else read_file(call, word, prints=True) if prints else ()
 
 
 def _split(call: Call) -> Iterator[Effect]:
@@ -613,10 +616,10 @@ READERS: Final[Mapping[str, Reader]] = readers({
     "cp gcp install ginstall": _cp, "mv gmv": _mv, "ln gln": _ln, "rsync": _rsync, "scp": _scp,
     "truncate gtruncate": _truncate, "shred gshred": _shred, "dd gdd dcfldd dc3dd": _dd, "sed gsed": _sed,
     "split csplit": _split, "patch gpatch": _patch, "curl": _curl, "wget": _wget, " ".join(_ARCHIVERS): _archive,
-    "7z 7za 7zz": _seven_zip, "find gfind": _find, "apply_patch applypatch": _apply_patch,
+    "7z 7za 7zz": _seven_zip, "apply_patch applypatch": _apply_patch,
     "zipfile tarfile": _python_archive, "perl ruby awk gawk": _in_place, "chmod gchmod": _chmod,
     "chattr chflags setcap": _attributes, _MAKERS: _make_filesystem,
-})  # fmt: skip
+}) | {"find": _find, "gfind": _find}  # fmt: skip  # among its tests `--help` is a name
 
 
 # A sed script, read only as far as it writes files or runs commands. One pass, so a long script costs linear time:

@@ -65,7 +65,7 @@ _VERBS: Final = rows_by_program(
         Row("reflog drop", "drop-recovery", heavy="--all"),
         Row("reflog expire", "drop-recovery", "none", needs=_SPARES_NONE, dry=_DRY, heavy="--all",
             values="--expire --expire-unreachable"),
-        Row("gc", "drop-recovery", "none", needs="--prune=now --prune=all"),
+        Row("gc", "drop-recovery", "none", needs="--p*=now --p*=all --p*=0 --p*=0.*"),
         Row("prune", "drop-recovery", "none", dry=_DRY),
         Row("tag", "drop-recovery", "all", needs="-d --delete", weight="light"),
         Row("update-ref", "drop-recovery", "first", needs="-d", values="-m"),
@@ -169,7 +169,7 @@ def _by_verb(call: Call, verb: str, settings: Mapping[str, str]) -> Iterator[Eff
     now = ("gc.pruneexpire", "gc.reflogexpire", "gc.reflogexpireunreachable")
     if verb == "gc" and any(settings.get(name) in ("now", "all") for name in now):
         yield call.effect("drop-recovery")
-    if verb == "clean" and settings.get("clean.requireforce") == "false":
+    if verb == "clean" and settings.get("clean.requireforce") in ("false", "no", "off", "0"):
         yield from _clean(_without_verb(call, "-e --exclude"), forced=True)
 
 
@@ -218,7 +218,7 @@ def _discarded(call: Call, specs: Sequence[str], *, weight: Weight = "normal", w
 
 
 def _reset(call: Call) -> Iterator[Effect]:
-    if call.has("--hard", "--merge"):
+    if call.has("--hard", "--ha", "--h", "--merge"):  # git accepts the beginning of an option
         yield from _discarded(call, ())
     elif call.has("--keep"):  # refuses where work would be lost
         yield from _discarded(call, (), weight="light")
@@ -409,6 +409,7 @@ _READERS: Final[Mapping[str, tuple[str, Reader]]] = {
     "push": ("-o --push-option --receive-pack --exec --repo", _push),
     "send-pack": ("--receive-pack --exec", _push),
     **dict.fromkeys(("show", "diff", "blame", "cat-file", "annotate"), ("", _shows_file)),
+    "grep": ("-e -f -A -B -C --max-depth -O", _shows_file),
     "log": ("-n --max-count --author --grep --since --until", _log),
     "config": ("-f --file --type --default --blob --comment", _config),
 }

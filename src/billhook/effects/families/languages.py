@@ -174,7 +174,7 @@ CALLS: Final[Mapping[str, str]] = {
         Base.decode64 Base.decode16 .decodeBase64 .decodeHex ruby:.pack""",
     "print": "print sys.stdout.write sys.stderr.write pprint.pprint",
     "connect": ".connect .create_engine",
-    "sql": "python:.execute .executescript .executemany",
+    "sql": "python:.execute .executescript .executemany ruby:.execute js:.execute .query .exec_query .executeUpdate",
     "drop": ".drop_all .drop_database .flushall .flushdb .dropDatabase python:.delete",
     "destroy": "boto3.delete_ boto3.terminate_",
     "socket": "socket.socket socket.create_connection",
@@ -491,4 +491,4 @@ class CodeReader:
         self._databases.append(call.text(1, ""))
 
     def _on_sql(self, call: CodeCall) -> None:
-        self.effects += effects_of_sql(self.call, call.text(1, ""), self._databases)
+        self.effects += effects_of_sql(self.call, call.text(1, "") or call.text(0), self._databases)

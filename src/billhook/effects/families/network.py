@@ -13,9 +13,9 @@ _HERE = re.compile(
     r"(?:[a-z][a-z0-9+.-]*://)?(?:[^/@]*@)?(?:localhost|127(?:\.\d+){3}|\[?::1\]?|0\.0\.0\.0)(?:[:/?]|$)"
 )
 _REMOTE = re.compile(r"[a-z0-9+]+://|[\w.@\0-]+:")  # `host:path`, `user@host:`, `s3://bucket`
-_NETWORK = re.compile(r"(?:tcp|udp|sctp|openssl|ssl)[46]?(?:-|:|$)|socks", re.IGNORECASE)
-_PROGRAM = re.compile(r"(?:exec|system|shell):", re.IGNORECASE)
-_OPENED = re.compile(r"(?:file|open|gopen):([^,]+)", re.IGNORECASE)
+_NETWORK = re.compile(r"(?:tcp|udp|sctp|dccp|vsock|openssl|ssl|proxy)[46]?(?:-|:|$)|socks", re.IGNORECASE)
+_PROGRAM = re.compile(r"(?:exec|system|shell)(?::|$)", re.IGNORECASE)
+_OPENED = re.compile(r"(?:file|open|gopen):\"?([^,\"]+)", re.IGNORECASE)
 _PUT = re.compile(r"(?:^|[;\n])\s*m?put\s+(?:-\w+\s+)*([^\s;]+)")
 
 

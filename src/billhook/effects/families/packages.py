@@ -53,6 +53,7 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("maturin publish|upload", "-r --repository -m --manifest-path"),
     _row("conda|anaconda|cloudsmith upload|push", "-u --user -l --label"),
     _taken_back("anaconda remove"),
+    _taken_back("jf|jfrog rt del|delete|repo-delete|rdel", "--quiet"),
     _row("cargo publish", _RUST, dry="--dry-run -n"),
     _row("cargo yank|owner", _RUST, dry="--dry-run --list -l"),
     _row("cargo +* publish|yank|owner", _RUST, dry="--dry-run -n --list -l"),
@@ -128,10 +129,13 @@ ROWS: Final[tuple[Row, ...]] = (
     _removed("rustup self uninstall", scope="outside"),
     _removed("emerge", "-p --pretend", "-C --unmerge -c --depclean"),
     _removed("nix-env", "--dry-run", "-e --uninstall", "outside"),
+    _removed("composer global remove", scope="outside"),
+    _removed("conda|mamba|micromamba env remove", "-d --dry-run", scope="outside"),
     _removed("conda|mamba|micromamba remove|uninstall", "-d --dry-run", "--all", "outside"),
     # where every later package comes from: anyone on the way may replace what is not encrypted
     Row("npm|pnpm|yarn config set registry http://*", "persist", dry=_OWN, scope="home"),
     Row("npm|pnpm config set registry=http://*", "persist", dry=_OWN, scope="home"),
+    Row("npm|pnpm config set script-shell|shell|editor|node-options|git *", "persist", scope="home"),
     Row("pip|pip3 config set *index-url http://*", "persist", dry=_OWN, scope="home"),
 )
 READERS: Final[Mapping[str, Reader]] = {}

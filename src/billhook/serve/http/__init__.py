@@ -10,7 +10,6 @@ import socket
 import time
 from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -76,29 +75,16 @@ _UNPRINTABLE: Final = re.compile(r"[^\x20-\x7e]+")
 _log = logging.getLogger("billhook.serve")
 
 
-class App:
-    """The HTTP application. Lives as long as the server."""
+class PageApp:
+    """The page alone, for a process that judges no events. Lives as long as the server."""
 
-    def __init__(self, served: "EnginePool") -> None:
+    def __init__(self, page: "Page", routes: Sequence[Route] = ()) -> None:
+        self.page = page
         self.busy = self.taken = 0  # events that are being answered, and all events so far
         self.touched = asyncio.get_running_loop().time()  # the last request with a valid token
         self.stream = EventStream()
-        self._environment = lru_cache(maxsize=64)(_environment)
-        """The same object for the same project, because caches use its identity."""
-        self._served = served
-        from billhook.serve.ui import Page  # it uses this module
-
-        self.page = Page()
-        served.observers.append(self.stream.tell)
-        routes = [
-            Route("/healthz", self._health),
-            Route("/openapi.json", self._openapi),
-            Route("/events", self._events),
-            Route("/fire", self._fire, methods=["POST"]),
-            Route("/hook/{dialect}", self._hook, methods=["POST"]),
-            *self.page.routes,
-        ]
-        self.starlette = Starlette(routes=routes, exception_handlers={HTTPException: _refused, Exception: _crashed})
+        handlers: Any = {HTTPException: _refused, Exception: _crashed}
+        self.starlette = Starlette(routes=[*routes, *page.routes], exception_handlers=handlers)
         self.starlette.router.redirect_slashes = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -110,6 +96,26 @@ class App:
             pass
         except Exception:  # the error response was already sent
             _log.exception("internal error, over HTTP")
+
+
+class App(PageApp):
+    """The HTTP application. Lives as long as the server."""
+
+    def __init__(self, served: "EnginePool") -> None:
+        from billhook.serve.ui import Page  # it uses this module
+
+        self._environment = lru_cache(maxsize=64)(_environment)
+        """The same object for the same project, because caches use its identity."""
+        self._served = served
+        routes = [
+            Route("/healthz", self._health),
+            Route("/openapi.json", self._openapi),
+            Route("/events", self._events),
+            Route("/fire", self._fire, methods=["POST"]),
+            Route("/hook/{dialect}", self._hook, methods=["POST"]),
+        ]
+        super().__init__(Page(), routes)
+        served.observers.append(self.stream.tell)
 
     # -- about itself
 
@@ -263,9 +269,7 @@ _IDLE: Final = 15  # seconds that a connection may be idle between two requests
 class Http:
     """A server that listens. Lives until it is closed."""
 
-    def __init__(
-        self, url: str, token: Path, app: "App | PageApp", listener: asyncio.AbstractServer, state: Any
-    ) -> None:
+    def __init__(self, url: str, token: Path, app: PageApp, listener: asyncio.AbstractServer, state: Any) -> None:
         self.url = url  # where it listens, for example `http://127.0.0.1:8123`
         self.token = token  # the file with the token
         self.app = app
@@ -297,28 +301,12 @@ async def serve(served: "EnginePool", host: str, port: int, folder: Path, *, exp
     return await _listen(App(served), host, port, folder, exposed=exposed)
 
 
-class PageApp:
-    """The page alone, for a process that judges no events. Lives as long as the server."""
-
-    busy, taken, touched = 0, 0, 0.0
-
-    def __init__(self, page: "Page") -> None:
-        self.page, self.stream = page, EventStream()
-        self._starlette = Starlette(
-            routes=page.routes, exception_handlers={HTTPException: _refused, Exception: _crashed}
-        )
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with suppress(ClientDisconnect):
-            await self._starlette(scope, receive, send)
-
-
 async def serve_page(page: "Page", folder: Path) -> Http:
     """Listen on a free port of the loopback, with nothing but a page. Raises StoreError."""
     return await _listen(PageApp(page), "127.0.0.1", 0, folder, exposed=False)
 
 
-async def _listen(app: App | PageApp, host: str, port: int, folder: Path, *, exposed: bool) -> Http:
+async def _listen(app: PageApp, host: str, port: int, folder: Path, *, exposed: bool) -> Http:
     token, file = token_in(folder)
     sock = await _bound(host, port, exposed=exposed)
     bound = sock.getsockname()[1]

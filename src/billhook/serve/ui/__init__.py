@@ -5,6 +5,9 @@ The only thing that it changes is the answer to a question.
 
 import asyncio
 import getpass
+import hashlib
+import secrets
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -18,17 +21,67 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from billhook import __version__
-from billhook.approvals.links import PATH
+from billhook.approvals.channels import PATH
 from billhook.approvals.queue import AnsweredError, Questions
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.functions import in_thread
 from billhook.serve import answer_links, control
 from billhook.serve.http.access import STRICT, json_response, problem
-from billhook.serve.ui import commands, records
-from billhook.serve.ui.live import Live
-from billhook.serve.ui.login import Login, is_from_page
+from billhook.serve.ui import views
+from billhook.serve.ui.views import Live
 from billhook.store.files import StoreError, remove, state_root
-from billhook.store.log.folders import MachineLogs
+from billhook.store.log.pages import MachineLogs
+
+CODE_SECONDS: Final = 120.0
+_COOKIE_SECONDS: Final = 12 * 3600.0
+_MOST: Final = 64
+
+
+class Login:
+    """The valid codes and cookies, as digests. Lives as long as the HTTP server."""
+
+    def __init__(self) -> None:
+        self._codes: dict[bytes, float] = {}
+        self._cookies: dict[bytes, float] = {}
+
+    def code(self) -> str:
+        """A new code, valid once and for two minutes."""
+        return _new(self._codes, CODE_SECONDS)
+
+    def enter(self, code: str) -> str:
+        """The secret of a new cookie, in exchange for a code; empty if the code is not valid."""
+        until = self._codes.pop(_digest(code), 0.0)
+        return _new(self._cookies, _COOKIE_SECONDS) if until > time.monotonic() else ""
+
+    def knows(self, request: Request) -> bool:
+        """Whether the request has a valid cookie."""
+        return self._cookies.get(_digest(request.cookies.get(self.cookie(request), "")), 0.0) > time.monotonic()
+
+    def cookie(self, request: Request) -> str:
+        """The name of the cookie. Browsers send cookies to every port of a host, so it has the port."""
+        return f"billhook_{request.url.port}"
+
+
+def is_from_page(request: Request) -> bool:
+    """Whether the page itself sent the request: browsers add the origin to every POST."""
+    return request.headers.get("origin", "").lower() == f"http://{request.headers.get('host', '').lower()}"
+
+
+def _new(known: dict[bytes, float], seconds: float) -> str:
+    now, secret = time.monotonic(), secrets.token_urlsafe(32)
+    for old in [digest for digest, until in known.items() if until < now]:
+        del known[old]
+    while len(known) >= _MOST:
+        del known[next(iter(known))]
+    known[_digest(secret)] = now + seconds
+    return secret
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "replace")).digest()
+
+
+# The page:
 
 _STATIC: Final = Path(__file__).parent / "static"
 _TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml",
@@ -47,17 +100,17 @@ class Page:
         self.login = Login()
         self.questions = questions or Questions(self.root)
         self.live = Live(self.logs, self.questions)
-        views = {
-            "now": lambda query: in_thread(lambda: records.now(self.logs, self.questions)),
-            "events": lambda query: in_thread(lambda: records.listed(self.logs, query)),
-            "event": lambda query: in_thread(lambda: records.whole(self.logs, query)),
-            "command": lambda query: commands.output(self.logs, query),
+        shown: dict[str, Callable[[QueryParams], Awaitable[Any]]] = {
+            "now": lambda query: in_thread(lambda: views.now(self.logs, self.questions)),
+            "events": lambda query: in_thread(lambda: views.listed(self.logs, query)),
+            "event": lambda query: in_thread(lambda: views.whole(self.logs, query)),
+            "command": lambda query: views.output(self.logs, query),
         }
         self.routes = [
             Route("/ui/login", self._enter, methods=["POST"]),
             Route("/ui/api/live", self._inside(self.live.response)),
             Route("/ui/api/answer", self._inside(self._answer), methods=["POST"]),
-            *(Route(f"/ui/api/{name}", self._inside(_view(work))) for name, work in views.items()),
+            *(Route(f"/ui/api/{name}", self._inside(_view(work))) for name, work in shown.items()),
             Route("/ui/{name:path}", self._file),
             Route(f"{PATH}app.css", self._file),
             answer_links.route(self.root),

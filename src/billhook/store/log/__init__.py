@@ -11,10 +11,8 @@ all lines before it. The format of both ends is fixed to the byte: the chain can
 import os
 import time
 from collections.abc import Callable, Mapping
-from functools import lru_cache
-from itertools import islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -31,7 +29,7 @@ _TAIL = pattern(rb',"hash":"([0-9a-f]{64})"\}')
 _TAIL_BYTES = 75
 
 
-class LineEnds(NamedTuple):
+class LineEnds(msgspec.Struct, frozen=True):
     """The fields at the two ends of a line. The hash is not checked."""
 
     seq: int
@@ -207,8 +205,6 @@ ALL: Final = RecordFilter()
 
 LARGEST_BODY: Final = LARGEST_LINE - ROOM  # bytes of an encoded record that fits into a line
 LARGEST_SIDE: Final = 1 << 30
-_OLD: Final = 3600  # seconds after which a temporary file counts as left by a crashed writer
-_LOOK_AT: Final = 2000  # names that are checked for that: a process may write one side file and end
 _SIDE_ROOM: Final = 400  # bytes that `side` takes in the line
 
 
@@ -232,9 +228,7 @@ def moved(content: Mapping[str, Any], keep: Callable[[str, bytes], None]) -> byt
 
 
 def write_side(folder: Path, root: Path, sha256: str, data: bytes, *, sync: bool) -> None:
-    """Write a side file, completely or not at all. Raises StoreError. The first call in a process removes temporary
-    files that crashed writers left."""
-    _sweep(side_path(folder, sha256).parent, root)
+    """Write a side file, completely or not at all. Raises StoreError."""
     files.write_atomically(side_path(folder, sha256), data, root=root, durable=sync)
 
 
@@ -258,29 +252,6 @@ def read_hashed(path: Path, root: Path, digest: str, limit: int) -> tuple[bytes,
     if data is None:
         return b"", "is missing"
     return (data, "") if sha256(data).hexdigest() == digest else (b"", "was changed")
-
-
-@lru_cache(maxsize=100)
-def _sweep(folder: Path, root: Path) -> None:
-    """Remove temporary files that were not written for an hour, once per process. Errors are ignored."""
-    try:
-        with files.opened(folder, root) as opened:
-            if opened is None:
-                return
-            with os.scandir(opened) as entries:
-                old = [one.name for one in islice(entries, _LOOK_AT) if _is_left_behind(one)]
-            for name in old:
-                os.unlink(name, dir_fd=opened)
-    except (OSError, files.StoreError):
-        pass
-
-
-def _is_left_behind(entry: "os.DirEntry[str]") -> bool:
-    rest = entry.name.removeprefix(files.TEMPORARY)
-    if rest == entry.name or len(rest) != 16 or not entry.is_file(follow_symlinks=False):
-        return False
-    found = entry.stat(follow_symlinks=False)
-    return found.st_uid == os.geteuid() and found.st_mtime < time.time() - _OLD
 
 
 def _too_many(encoded: Mapping[str, bytes]) -> frozenset[str]:

@@ -40,7 +40,7 @@ _NO_LOG = "so it can't be used as a log"
 _FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class Fragment(NamedTuple):
+class Fragment(msgspec.Struct, frozen=True):
     """The unfinished bytes at the end of a file: from `start` to its end."""
 
     start: int
@@ -48,7 +48,7 @@ class Fragment(NamedTuple):
     sha256: str
 
 
-class End(NamedTuple):
+class End(msgspec.Struct, frozen=True):
     last: LineEnds | None  # the last record; None: there is none in the part that was read
     fragment: Fragment | None
 
@@ -181,7 +181,7 @@ _let_others_run: Final[Callable[[], object]] = getattr(os, "sched_yield", lambda
 def make_line(seq: int, prev: str, body: bytes) -> tuple[bytes, str]:
     """A line with its newline, and its hash. `body` is an encoded JSON object that is not empty."""
     text = b'{"v":1,"seq":%d,"prev":"%b",%b' % (seq, prev.encode(), body[1:-1])
-    digest = sha256(text).hexdigest()
+    digest = (sha256.fastest or sha256)(text).hexdigest()
     return text + b',"hash":"%b"}\n' % digest.encode(), digest
 
 

@@ -1,17 +1,17 @@
-"""Pages of an event log, newest first, from any place in it, with a limit for the bytes that one page may read."""
+"""The logs of a machine, and their pages: newest first, from any place, with a limit for the bytes of one page."""
 
 import os
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Final, NamedTuple
 
-from billhook.store.log import START, Record, RecordFilter, read_line
+from billhook.core.errors import UsageError
+from billhook.store.files import log_folder, opened
+from billhook.store.log import Record, RecordFilter
 from billhook.store.log.eventlog import CURRENT, rotated_name
-from billhook.store.log.reader import LogEntry, LogFile, LogReader, backward, forward, open_log_files
+from billhook.store.log.reader import NUMBERED_LINE, LogEntry, LogReader, backward, open_log_files, place_of
 
 AT_MOST: Final = 8 << 20  # bytes of the log that one page reads
-_NEAR: Final = 256 << 10  # bytes: more than the longest line; a search by number ends within them
-_LINE = re.compile(rb"(?:^|\n)" + re.escape(START) + rb"([1-9][0-9]{0,17}),")
 
 
 class LogPage(NamedTuple):
@@ -58,29 +58,51 @@ def page(
     return LogPage(found, 0, read)
 
 
-def place_of(file: LogFile, number: int) -> int:
-    """The offset of the first record with at least this number; the end of the file if there is none."""
-    low, high = 0, file.size
-    while high - low > _NEAR:
-        middle = (low + high) // 2
-        match = _LINE.search(os.pread(file.descriptor, _NEAR, middle))
-        if match is None or int(match[1]) >= number:
-            high = middle
-        else:
-            low = middle + match.start() + (match[0][:1] == b"\n")
-    for block in forward(file.descriptor, low, closed=file.closed):
-        for offset, line in block.lines():
-            ends = read_line(line or b"")
-            if ends is not None and ends.seq >= number:
-                return offset
-    return file.size
-
-
 def _may_have(name: str, before: int) -> bool:
     """Whether a file may have records below a number; a rotated file is named after its first record."""
     return not before or name == CURRENT or name < rotated_name(before)
 
 
 def _first_number(data: bytes) -> int:
-    match = _LINE.search(data)
+    match = NUMBERED_LINE.search(data)
     return int(match[1]) if match else 0
+
+
+# The logs of a machine: one for each project.
+
+
+class MachineLogs:
+    """The logs of all projects below one state root."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def all(self) -> list[LogReader]:
+        """The most recently changed first."""
+        path = self.root / "hooks"
+        with opened(path, self.root) as folder:
+            found = [] if folder is None else [one for one in os.scandir(folder) if one.is_dir(follow_symlinks=False)]
+        return last_changed_first(LogReader(path / one.name, self.root) for one in found)
+
+    def find(self, name: str) -> tuple[LogReader, str]:
+        """The log of a project with this name, and the project in its records. Raises UsageError if there is none."""
+        folder = log_folder(self.root, name) if name else self.root
+        if not name or not os.path.isdir(folder):
+            hint = "`billhook doctor` shows whether agents call billhook"
+            raise UsageError("this project has no event log", hint=hint)
+        return LogReader(folder, self.root), name
+
+    def named(self, log: LogReader, project: str) -> str:
+        """The name of a project of a log; with the logs of several machines, the machine is part of it."""
+        return project
+
+    def folder(self, name: str) -> str:
+        """The folder of the project with this name. Raises UsageError if it is not on this machine."""
+        if not os.path.isabs(name) or not os.path.isdir(name):
+            raise UsageError("the folder of this project does not exist any more")
+        return name
+
+
+def last_changed_first(logs: Iterable[LogReader]) -> list[LogReader]:
+    """The logs in the order of their newest records."""
+    return sorted(logs, key=lambda log: log.stamp, reverse=True)

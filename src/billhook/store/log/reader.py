@@ -6,11 +6,12 @@ would crash.
 """
 
 import os
+import re
 import shutil
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import cache, lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -21,8 +22,8 @@ import msgspec
 from billhook.core import strictjson
 from billhook.core.errors import StrictJSONError
 from billhook.store.files import StoreError, opened, status
-from billhook.store.log import ALL, Record, RecordFilter, Side, read_side, side_path
-from billhook.store.log.eventlog import CURRENT, reading, rotated_names
+from billhook.store.log import ALL, START, Record, RecordFilter, Side, read_line, read_side, side_path
+from billhook.store.log.eventlog import CURRENT, reading, rotated_name, rotated_names
 
 FIRST: Final = 16 << 10  # bytes of the first block at the end of a file: a few records
 BLOCK: Final = 64 << 10  # larger blocks of memory are returned to the system each time
@@ -583,10 +584,12 @@ class LogReader:
 
     @property
     def stamp(self) -> tuple[int, int, int]:
-        """Changes with each record. The log with the newest one has the greatest."""
-        path = self.folder / CURRENT
-        found = os.lstat(path if os.path.lexists(path) else self.folder)
-        return found.st_mtime_ns, found.st_ino, found.st_size
+        """Changes with each record. The log with the newest one has the greatest; a log that is gone has zeros."""
+        for path in (self.folder / CURRENT, self.folder):
+            with suppress(OSError):
+                found = os.lstat(path)
+                return found.st_mtime_ns, found.st_ino, found.st_size
+        return 0, 0, 0
 
     @property
     def bytes(self) -> int:
@@ -620,8 +623,7 @@ class LogReader:
         """The matching records as they are written, without end; the log may be rotated, removed or missing so far.
         Begins with records that are written after this call, not after the first `next`; without `since_now` with the
         oldest."""
-        follower = Follower(self.folder, self.root, since_now=since_now)
-        return follower.entries(self.scan(wanted, notes, side_files=True), poll)
+        return Follower(self, since_now=since_now).entries(self.scan(wanted, notes, side_files=True), poll)
 
     def whole(self, record: Record) -> Record:
         """The record with the fields of its side file. Raises StoreError if that is missing, damaged or another's."""
@@ -682,74 +684,88 @@ def _merged(record: Record, side: Side, data: bytes) -> Record:
 # Following a log:
 
 
-class Follower:
-    """The position of a reader that follows a log. The current file stays open, so that it is read to its end after a
-    rotation."""
+class LogPlace(NamedTuple):
+    """Where the next line of a log begins, if the file is still the same."""
 
-    def __init__(self, folder: Path, root: Path, *, since_now: bool) -> None:
-        self._folder = folder
-        self._root = root
-        self._held = ExitStack()
-        self._file: int | None = None
-        self._offset = 0
-        self._read: set[str] = set()  # the rotated files that were read
-        with opened(folder, root) as within:
-            if within is not None and since_now:
-                self._hold(within)  # before the others are listed: after a rotation it is still read to its end
-                self._read.update(older_names(within, self._file))
-                if self._file is not None:
-                    self._offset = end_of_lines(self._file, os.fstat(self._file).st_size)
+    file: int = 0  # its inode
+    offset: int = 0
+
+
+NOWHERE: Final = LogPlace()
+
+
+def blocks_after(
+    folder: Path, root: Path, number: int, known: LogPlace = NOWHERE
+) -> Iterator[tuple[LogFile, LineBlock]]:
+    """The part of a log with higher numbers, oldest first; some older records may precede it. It begins at the `known`
+    place, if the file is still there."""
+    with open_log_files(folder, root) as log:
+        names = [] if log is None else log.names
+        older = (index for index, name in enumerate(names) if name != CURRENT and name <= rotated_name(number + 1))
+        for name in names[max(older, default=0) :]:
+            assert log is not None
+            with log.opened(name) as file:
+                if file is not None:
+                    for block in forward(file.descriptor, _start(file, number, known), closed=file.closed):
+                        yield file, block
+
+
+def _start(file: LogFile, number: int, known: LogPlace) -> int:
+    if known.offset and os.fstat(file.descriptor).st_ino == known.file and known.offset <= file.size:
+        return known.offset
+    return place_of(file, number + 1) if number else 0
+
+
+def place_of(file: LogFile, number: int) -> int:
+    """The offset of the first record with at least this number; the end of the file if there is none."""
+    low, high = 0, file.size
+    while high - low > _NEAR:
+        middle = (low + high) // 2
+        match = NUMBERED_LINE.search(os.pread(file.descriptor, _NEAR, middle))
+        if match is None or int(match[1]) >= number:
+            high = middle
+        else:
+            low = middle + match.start() + (match[0][:1] == b"\n")
+    for block in forward(file.descriptor, low, closed=file.closed):
+        for offset, line in block.lines():
+            ends = read_line(line or b"")
+            if ends is not None and ends.seq >= number:
+                return offset
+    return file.size
+
+
+_NEAR: Final = 256 << 10  # bytes: more than the longest line; a search by number ends within them
+NUMBERED_LINE: Final = re.compile(rb"(?:^|\n)" + re.escape(START) + rb"([1-9][0-9]{0,17}),")
+
+
+class Follower:
+    """The position of a reader that follows a log: its last record."""
+
+    def __init__(self, log: LogReader, *, since_now: bool) -> None:
+        self._log = log
+        self._last = self._newest() if since_now else None
+        self._place = NOWHERE
 
     def entries(self, scan: _Scan, poll: float) -> Iterator[LogEntry]:
         """New records, without end: checks every `poll` seconds."""
-        try:
-            while True:
-                yield from self._news(scan)
-                time.sleep(poll)
-        finally:
-            self._close()
+        while True:
+            yield from self._news(scan)
+            time.sleep(poll)
 
-    def _close(self) -> None:
-        self._held.close()
-        self._file = None
+    def _newest(self) -> Record | None:
+        newest = next(self._log.backward(notes=True), None)
+        return None if newest is None else newest.record
 
     def _news(self, scan: _Scan) -> Iterator[LogEntry]:
-        with opened(self._folder, self._root) as within:
-            if within is None:
-                yield from self._rest(scan, closed=True)
-                self._close()
-                return
-            if self._file is None or not is_at(CURRENT, within, self._file):
-                yield from self._rest(scan, closed=True)
-                yield from self._rotated(within, scan)
-            yield from self._rest(scan, closed=False)
-
-    def _rotated(self, within: int, scan: _Scan) -> Iterator[LogEntry]:
-        """Records of files that were rotated since; then it follows the current file."""
-        before, held = self._file, self._held
-        self._file, self._held = None, ExitStack()
-        with held:
-            self._hold(within)
-            names = older_names(within, self._file)
-            new, self._read = [name for name in names if name not in self._read], set(names)
-            for name in new:
-                with reading(within, self._folder / name) as file:
-                    if file is not None and (before is None or not os.path.sameopenfile(file, before)):
-                        yield from self._entries(LogFile(self._folder / name, file, True), 0, scan)
-
-    def _hold(self, within: int) -> None:
-        self._file = self._held.enter_context(reading(within, self._folder / CURRENT))
-        self._offset = 0
-
-    def _rest(self, scan: _Scan, *, closed: bool) -> Iterator[LogEntry]:
-        if self._file is None:
+        newest, last = self._newest(), self._last
+        if newest is None or (last and (newest.seq, newest.hash) == (last.seq, last.hash)):
             return
-        if os.fstat(self._file).st_size < self._offset:
-            self._offset = 0  # truncated, and written again from its beginning
-        yield from self._entries(LogFile(self._folder / CURRENT, self._file, closed), self._offset, scan)
-
-    def _entries(self, file: LogFile, offset: int, scan: _Scan) -> Iterator[LogEntry]:
-        for block in forward(file.descriptor, offset, closed=file.closed):
-            if file.descriptor == self._file:
-                self._offset = block.offset + len(block.data)
-            yield from scan.in_block(block, file)
+        if last and newest.seq <= last.seq:  # the log was removed, and begun again
+            last, self._place = None, NOWHERE
+        self._last, number = newest, last.seq if last else 0
+        for file, block in blocks_after(self._log.folder, self._log.root, number, self._place):
+            self._place = LogPlace(os.fstat(file.descriptor).st_ino, block.offset + len(block.data))
+            for entry in scan.in_block(block, file):
+                if entry.record.seq > number:
+                    self._last = max(self._last, entry.record, key=lambda one: one.seq)
+                    yield entry

@@ -15,6 +15,7 @@ export function Now({ app }) {
   const isOpen = (one) => ["waiting", "late"].includes(one.state) && one.until + SECONDS > Date.now() / 1000;
   const open = app.questions.filter(isOpen);
   const done = app.questions.filter((one) => one.answer).reverse();
+  const asks = (one) => open.filter((its) => its.session === one.session && its.project === one.project).length;
   const sessions = [...app.sessions.values()].sort((a, b) => (a.last.time < b.last.time ? 1 : -1));
   return html`<h1 class="hidden">Now</h1>
     <section aria-labelledby="questions" hidden=${!open.length && !done.length}>
@@ -26,7 +27,7 @@ export function Now({ app }) {
     <section aria-labelledby="sessions">
       <h2 id="sessions">${plural(sessions.length, "session")}<span class="muted"> in the last 24 hours</span></h2>
       ${sessions.length ? html`<ul class="sessions">${sessions.map((one) =>
-        html`<${Session} key=${`${one.project}\n${one.session}`} one=${one} open=${open} />`)}</ul>`
+        html`<${Session} key=${`${one.project}\n${one.session}`} one=${{ ...one, waiting: asks(one) }} />`)}</ul>`
         : html`<div class="blank"><p>No events yet.</p><p><code>billhook install claude</code> adds billhook to an
           agent; <code>billhook doctor</code> shows whether it is called.</p></div>`}
     </section>`;
@@ -63,10 +64,8 @@ function Question({ one, app }) {
     </div>${problem && html`<${Failure} of=${problem} />`}</article>`;
 }
 
-function Session({ one, open }) {
-  const asks = open.filter((each) => each.session === one.session && each.project === one.project).length;
-  const counts = { waiting: asks, ...one };
-  const facts = ["waiting", "denied", "asked", "failed"].filter((fact) => counts[fact]);
+function Session({ one }) {
+  const facts = ["waiting", "denied", "asked", "failed"].filter((fact) => one[fact]);
   const link = address("timeline", { project: one.project, session: one.session });
   return html`<li><a class="session" data-row href=${link}>
     <span class="who"><strong>${one.name || one.session.slice(0, 8) || "no session"}</strong>
@@ -77,6 +76,6 @@ function Session({ one, open }) {
       <span class="text"> ${inside(one.last)}</span></span>
     <${Badge} of=${one.last.decision} />
     <span class="facts">${plural(one.events, "event")}${facts.map((fact) =>
-      html`<em class=${fact}>${number(counts[fact])} ${fact}</em>`)}</span>
+      html`<em class=${fact}>${number(one[fact])} ${fact}</em>`)}</span>
     <time class="muted" datetime=${one.last.time}>${ago(one.last.time)}</time></a></li>`;
 }

@@ -5,7 +5,7 @@ import { address, Badge, clock, Empty, Failure, inside, Loading, ms, plural } fr
 import { Component, html } from "./preact.js";
 
 const DECISIONS = ["deny", "ask", "allow", "defer", "none"];
-const FILTERS = ["text", "decision", "tool", "event", "hook", "session", "failed"];
+const [EXACT, OTHERS] = [["session", "tool", "event"], ["text", "decision", "hook", "failed"]]; // the filters
 
 /** Rows that were loaded together. They never change; only the open one is marked. */
 class Chunk extends Component {
@@ -32,7 +32,7 @@ export class Timeline extends Component {
   /** The filter of the address: what the daemon gets. */
   get filter() {
     const { fields, project } = this.props.app;
-    return { project, ...Object.fromEntries(FILTERS.map((name) => [name, fields[name]])) };
+    return { project, ...Object.fromEntries([...EXACT, ...OTHERS].map((name) => [name, fields[name]])) };
   }
 
   componentDidMount() {
@@ -105,9 +105,10 @@ export class Timeline extends Component {
 
   async fresh(found) {
     const { filter } = this;
-    let rows = (found.rows || []).filter((row) => row.project === filter.project);
+    const matches = (row) => ["project", ...EXACT].every((name) => !filter[name] || row[name] === filter[name]);
+    let rows = (found.rows || []).filter(matches);
     if (!rows.length && !found.missed) return;
-    if (found.missed || FILTERS.some((name) => filter[name])) // the daemon has what was missed, and filters
+    if (found.missed || OTHERS.some((name) => filter[name])) // the daemon has what was missed, and filters
       ({ rows } = await get("events", { ...filter, after: this.newest, limit: 200 }));
     rows = rows.filter((row) => row.seq > this.newest);
     const height = this.column.scrollHeight;

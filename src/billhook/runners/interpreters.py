@@ -1,7 +1,7 @@
-"""The interpreter that `uv run` would use for a script with inline metadata, if uv would change nothing.
+"""The interpreter that `uv run` or a shim of pyenv would start for a script, if that is certain.
 
-uv is queried in the background (`uv sync --check --offline --script`), so that no call waits for it. The answer counts
-as long as the script, uv, its configuration and the environment are unchanged.
+Both are asked in the background, so that no call waits for them. The answer counts as long as the files on which it
+depends, the folder and the variables are unchanged.
 """
 
 import asyncio
@@ -18,8 +18,7 @@ from billhook.core.answers import Exit
 from billhook.runners import process
 from billhook.runners.process_tree import MARKER
 
-PENDING: Final = "uv is looking for its environment"
-PENDING_SHIM: Final = "pyenv is looking for its interpreter"
+PENDING: Final = "uv or pyenv is looking for its interpreter"
 _METADATA: Final = re.compile(rb"^# /// script\s*$", re.MULTILINE)
 _CONFIGURATION: Final = ("uv.toml", "pyproject.toml", ".python-version")
 _VARIABLES: Final = ("UV_", "XDG_", "HOME", "PATH", "VIRTUAL_ENV", "CONDA_")
@@ -86,7 +85,7 @@ def operands(words: tuple[str, ...]) -> tuple[str, ...]:
     return () if not rest or rest[0].startswith("-") or not rest[0].endswith(".py") else rest
 
 
-def environment(
+def of_uv(
     uv: str, script: str, env: Mapping[str, str], cwd: str, *, as_script: bool
 ) -> tuple[str, dict[str, str]] | str:
     """The interpreter for a script, and the variables that uv passes on; or why that is not certain."""
@@ -108,7 +107,10 @@ def _environment_of_folder(uv: str, env: Mapping[str, str], cwd: str) -> tuple[s
         return "uv finds its interpreter at the first call"  # only an event may run what is in a folder
     variables = tuple(sorted(one for one in env.items() if one[0].startswith(_VARIABLES)))
     key = uv, cwd, variables, tuple(env)
-    found = answer_of(key, functools.partial(_ask_in_folder, uv, folders, dict(env), cwd))
+    return _settled(answer_of(key, functools.partial(_ask_in_folder, uv, folders, dict(env), cwd)), env)
+
+
+def _settled(found: BackgroundAnswer | None, env: Mapping[str, str]) -> tuple[str, dict[str, str]] | str:
     return PENDING if found is None else found.why or (found.python, found.passed(env))
 
 
@@ -217,3 +219,63 @@ def identity(path: str) -> Identity:
     except OSError:
         return ()
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+# A shim of pyenv is a shell script that looks for the version at each start. It is run once. Only shims as pyenv writes
+# them are known, without plugins that do something at each start.
+
+_SHIM: Final = re.compile(
+    r"""#!/usr/bin/env bash
+set -e
+\[ -n "\$PYENV_DEBUG" \] && set -x
+
+program="\$\{0##\*/\}"
+
+export PYENV_ROOT="(?P<root>/[^"$`\\]+)"
+(SHIM_PATH=\$\{0%/\*\}
+if \[\[ \$SHIM_PATH != "[^"$`\\]+" \]\]; then
+  export _PYENV_SHIM_PATH="\$SHIM_PATH"
+fi
+)?exec "(?P<pyenv>/[^"$`\\]+)" exec "\$program" "\$@"
+?"""
+)
+_READ: Final = ("PATH", "HOME", "SHLVL", "PWD", "OLDPWD", "_", "BASH_ENV")
+_SETS: Final = frozenset({"PATH", "SHLVL", "PWD", "OLDPWD", "_"})
+_HARMLESS: Final = "/pyenv.d/exec/pip-rehash.bash"  # does something for pip only
+
+
+def of_pyenv(shim: str, env: Mapping[str, str], cwd: str) -> tuple[str, dict[str, str]] | str:
+    """The interpreter, and the variables that it gets; or why that is not certain."""
+    found = _SHIM.fullmatch(_shim_text(shim))
+    if found is None or "PYENV_DEBUG" in env or "BASH_ENV" in env:
+        return f"{shim} is a script that looks for an interpreter"
+    values = tuple((name, env.get(name)) for name in (*_READ, *sorted(n for n in env if n.startswith("PYENV_"))))
+    key = "pyenv", shim, cwd, tuple(env), values
+    question = functools.partial(_ask_pyenv, shim, found["root"], found["pyenv"], dict(env), cwd)
+    return _settled(answer_of(key, question), env)
+
+
+def _shim_text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(2000)
+    except OSError:
+        return ""
+
+
+def _ask_pyenv(shim: str, root: str, pyenv: str, env: dict[str, str], cwd: str) -> BackgroundAnswer:
+    files = [shim, pyenv, os.path.realpath(pyenv), f"{root}/version", f"{root}/pyenv.d/exec", f"{root}/plugins"]
+    files += [f"{folder}/.python-version" for folder in upwards(env.get("PYENV_DIR") or cwd or os.getcwd())]
+    known = identities(files)
+    hooks = run_quietly((pyenv, "hooks", "exec"), env, cwd)
+    python, passed = shown_by((shim,), env, cwd)
+    sets = {name: value for name, value in passed.items() if env.get(name) != value}
+    others = {name for name in sets if not name.startswith(("PYENV_", "_PYENV_"))}
+    why = ""
+    if not python:
+        why = "pyenv finds no interpreter"
+    elif hooks.code != 0 or any(not line.endswith(_HARMLESS) for line in hooks.stdout.decode().split()):
+        why = "pyenv has hooks"
+    elif not (others <= _SETS and {*env} <= {*passed, "_"}):
+        why = "this version of pyenv is not known"
+    return BackgroundAnswer(python, why, (*known, *identities([python])), sets, tuple(passed))

@@ -1,67 +1,33 @@
-"""`billhook fleet init` and `dev`: an organisation with the members of its account, and a cluster to try it. Also the
-folder of an organisation and connections with its credentials, for all verbs."""
+"""`billhook fleet init`, `enrol`, `leave` and `dev`: an organisation, and the members of its account."""
 
-import asyncio
 import os
 import signal
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+import msgspec
 from msgspec.structs import replace
 
-from billhook.cli.options import flag, option, refuse_agents, usage, words
-from billhook.cli.screen import note, report, shown_path
+from billhook import __version__
+from billhook.cli.fleet import as_member, connected, fleet_option
+from billhook.cli.options import flag, loaded, option, refuse_agents, refuse_programs, usage, words
+from billhook.cli.screen import note, report, say, shown_path
+from billhook.cli.trust import agreed, log_trust
+from billhook.config.fleet_policy import policy_of
 from billhook.core.errors import UsageError
 from billhook.core.text import counted
-from billhook.fleet import keys, server
-from billhook.fleet.cluster import DevCluster
-from billhook.fleet.connection import connect, make_streams
-from billhook.fleet.server import FleetFolder
-
-if TYPE_CHECKING:
-    from nats.aio.client import Client
-
-
-# The folder of a verb, and connections with its credentials:
-T = TypeVar("T")
-_VARIABLE = "BILLHOOK_FLEET"
+from billhook.fleet import connection, members, server
+from billhook.fleet.connection import make_streams
+from billhook.fleet.members import POLICY, Enrolment
+from billhook.fleet.policy import PolicyFollower, RefusedPolicyError, verified
+from billhook.fleet.server import DevCluster, FleetFolder
+from billhook.store.files import state_root
 
 
-def fleet_option(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """`--fleet FOLDER`: the organisation."""
-    text = f"The folder that `fleet init` created.  [default: ${_VARIABLE}, or this folder]"
-    return option("--fleet", "path", "FOLDER", text, default=lambda: os.environ.get(_VARIABLE) or ".")(verb)
-
-
-def reader_option(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """`--as NAME`: whose credentials are used."""
-    text = "Whose credentials to use: the name of a .creds file in the folder.  [default: reader]"
-    return option("--as", "member", "NAME", text, default="reader")(verb)
-
-
-def as_member(path: Path, fleet: FleetFolder, work: Callable[["Client"], Awaitable[T]], name: str = "admin") -> T:
-    """Do some work over a connection of the administrator or the reader. Raises FleetError and UsageError."""
-    if not fleet.url:
-        raise UsageError(
-            "the address of the server is not known", place=str(path), hint="billhook fleet init --url URL"
-        )
-
-    async def connected() -> T:
-        client = await connect(server.staff(path, name), fleet.url, ca=fleet.ca)
-        try:
-            return await work(client)
-        finally:
-            await client.close()
-
-    return asyncio.run(connected())
-
-
-# `billhook fleet init`:
 @usage("""\b
 Examples:
   billhook fleet init acme --fleet acme --host web-1 --host web-2
@@ -116,7 +82,7 @@ def init_verb(
     if url:
         as_member(folder, fleet, lambda client: make_streams(client, fleet.subjects, fleet.replicas))
     data = {"org": fleet.org, "folder": path, "hosts": [one.name for one in fleet.hosts], "url": fleet.url}
-    report(as_json, _lines(folder, fleet), {**data, "key": keys.fingerprint(fleet.policy_key)})
+    report(as_json, _lines(folder, fleet), {**data, "key": members.fingerprint(fleet.policy_key)})
     return 0
 
 
@@ -131,7 +97,7 @@ def _created(folder: Path, org: str) -> FleetFolder:
 def _lines(folder: Path, fleet: FleetFolder) -> Iterator[str]:
     here = shown_path(str(folder.resolve()))
     yield f"organisation `{fleet.org}`, {counted(len(fleet.hosts), 'host')}"
-    yield f"signing key {keys.fingerprint(fleet.policy_key)}"
+    yield f"signing key {members.fingerprint(fleet.policy_key)}"
     yield ""
     yield f"{here}/signing.key    signs policies: keep it secret, and keep a backup"
     yield f"{here}/account.conf   for the NATS servers: `accounts {{ {fleet.org} {{ include ./account.conf }} }}`"
@@ -141,7 +107,116 @@ def _lines(folder: Path, fleet: FleetFolder) -> Iterator[str]:
         yield "Next, once the servers run: billhook fleet init --url URL, which creates the streams."
 
 
-# `billhook fleet dev`: a cluster on this machine that ends with the command:
+# `billhook fleet enrol` and `leave`: whether this machine obeys a fleet.
+
+_WHY = "only the user can decide which policies this machine obeys"
+
+
+@usage("""\b
+Examples:
+  billhook fleet enrol tls://nats.example.com:4222 web-1.creds
+  billhook fleet enrol tls://nats.example.com:4222 web-1.creds --managed
+
+Exit code: 0 enrolled, 1 not enrolled, 2 usage, or refused.""")
+@click.argument("url")
+@click.argument("creds", type=click.Path(dir_okay=False))
+@flag("--managed", "Also obey rules that loosen yours, and run commands of the policy.")
+@option("--ca", "FILE", "The certificate of the authority that signed the server's certificate.", default="")
+@flag("--yes", "Don't ask. Only in a terminal.")
+@flag("--json", "as_json", "Print one line of JSON; needs --yes.")
+def enrol_verb(url: str, creds: str, managed: bool, ca: str, yes: bool, as_json: bool) -> int:
+    """Make this machine a host of the fleet at URL, with the credentials in the file CREDS.
+
+    Shows what the host will send and obey, and pins the key that signs policies. Without --managed the policy can only
+    make your own rules stricter, and runs no commands.
+
+    Only a person can do this: it is refused inside an agent, and without a terminal.
+    """
+    refuse_programs("`billhook fleet enrol`", _WHY)
+    root = state_root()
+    if members.enrolment(root) is not None:
+        raise UsageError("this machine is a host already", hint="`billhook fleet leave` ends that")
+    given = members.read_credentials(Path(creds))
+    if given.role != "host":
+        raise UsageError(f"these are the credentials of the {given.role}", place=creds, hint="use those of a host")
+    ca = os.path.abspath(ca) if ca else ""
+    member = Enrolment(**msgspec.structs.asdict(given), url=url, managed=managed, ca=ca)
+    policy = _policy(member)
+    if not as_json:
+        say("\n".join(_terms(member, policy)))
+    if not yes and (as_json or not agreed("enrol this machine?")):
+        return 1
+    members.enrol(root, member)
+    follower = PolicyFollower(root, member)
+    follower.restore()
+    if policy is not None:
+        follower.take(policy)
+    log_trust("enrolled", (), loaded(()), what=f"{member.name} of {member.org}{', managed' * managed}")
+    data = {"org": member.org, "host": member.name, "managed": managed, "sequence": follower.policy.sequence}
+    report(as_json, [f"enrolled: {follower.policy.title}"], {**data, "key": members.fingerprint(member.policy_key)})
+    return 0
+
+
+def _policy(member: Enrolment) -> bytes | None:
+    """The policy that is published now. Raises FleetError if the server refuses this host."""
+    newest = lambda client: connection.last(client, POLICY, member.subjects.policy)
+    return connected(connection.member_connection(member), newest)
+
+
+def _terms(member: Enrolment, policy: bytes | None) -> Iterator[str]:
+    yield f"organisation  {member.org}, at {member.url}"
+    yield f"this host     {member.name}{''.join(f', tag {tag}' for tag in member.tags)}, billhook {__version__}"
+    yield f"signing key   {members.fingerprint(member.policy_key)}"
+    yield f"policy now    {_shown(member, policy)}"
+    yield ""
+    yield "It will send: the records of your event logs, with secrets redacted; its name, version and policy."
+    if member.managed:
+        yield "It will obey: every policy signed with this key, also where it loosens your own rules or runs commands."
+    else:
+        yield "It will obey: policies signed with this key. They can only make your own rules stricter."
+    if not member.url.startswith("tls://") and not _is_local(member.url):
+        yield "The connection is not encrypted: use tls:// outside of a private network."
+
+
+def _shown(member: Enrolment, policy: bytes | None) -> str:
+    if policy is None:
+        return "none yet"
+    try:
+        return f"sequence {verified(policy, member).sequence}"
+    except RefusedPolicyError as error:
+        return f"refused: {error.message}"
+
+
+def _is_local(url: str) -> bool:
+    return all("//127.0.0.1:" in one or "//localhost:" in one for one in url.split(","))
+
+
+@usage("""\b
+Examples:
+  billhook fleet leave
+
+Exit code: 0 done, 1 this machine was not a host, 2 usage, or refused.""")
+@flag("--yes", "Don't ask. Only in a terminal.")
+@flag("--json", "as_json", "Print one line of JSON; needs --yes.")
+def leave_verb(yes: bool, as_json: bool) -> int:
+    """Make this machine independent again: the policy no longer applies, and nothing is sent.
+
+    Only a person can do this: it is refused inside an agent, and without a terminal.
+    """
+    refuse_programs("`billhook fleet leave`", _WHY)
+    root = state_root()
+    if not yes and (as_json or not agreed("leave the fleet? its policy will no longer apply here")):
+        return 1
+    policy = policy_of(root)
+    if policy is not None:
+        log_trust("left the fleet", (), loaded(()), what=f"{policy.host} of {policy.org}")
+    found = members.leave(root)
+    report(as_json, ["left the fleet" if found else "this machine is not a host of a fleet"], {"left": found})
+    return 0 if found else 1
+
+
+# `billhook fleet dev`: a cluster on this machine that ends with the command.
+
 _HOSTS = ("host-1", "host-2")
 
 

@@ -1,24 +1,36 @@
-"""What the views show of the event logs: sessions, pages of events, one event in full."""
+"""What the page shows: sessions, pages of events, one event in full, the output of billhook's commands, and news."""
 
+import asyncio
+import logging
+import os
+import shutil
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
 
-from billhook.approvals.queue import OPEN, Questions
+from billhook.approvals.queue import OPEN, Questions, watcher
 from billhook.config.history import about
 from billhook.config.trust import TRUST
-from billhook.core.errors import BillhookError, UsageError
+from billhook.core import strictjson
+from billhook.core.errors import BillhookError, StrictJSONError, UsageError
 from billhook.core.events import parse
+from billhook.core.functions import in_thread
 from billhook.core.text import one_line
 from billhook.effects.effect import Effect
+from billhook.runners import process
+from billhook.serve.http import EventResponse, EventStream, StreamReader
+from billhook.serve.http.access import problem
 from billhook.store.files import StoreError
 from billhook.store.log import ALL, Record, RecordFilter, is_whole
-from billhook.store.log.folders import MachineLogs
-from billhook.store.log.pages import page
-from billhook.store.log.reader import hooks_of
+from billhook.store.log.pages import MachineLogs, page
+from billhook.store.log.reader import LogReader, hooks_of
 
 _MOST_LOGS: Final = 30
 _TAIL: Final = 512 << 10  # bytes of each log in which sessions are searched
@@ -134,3 +146,102 @@ def sessions(logs: MachineLogs) -> list[dict[str, Any]]:
             one["asked"] += last["decision"] == "ask"
             one["failed"] += last["failed"]
     return sorted(found.values(), key=lambda one: one["last"]["time"], reverse=True)
+
+
+# Views that need much work: the output of billhook's own commands, from a process of low priority.
+#
+# They run beside the daemon, so that no verdict waits for them.
+
+_TIMEOUT: Final = 60.0
+_COMMANDS: Final = {name: ("billhook", name, "--json") for name in ("list", "check", "doctor", "explain")} | {
+    "summary": ("billhook.config.history", "{project}")
+}
+_PROGRAM: Final = (sys.executable, "-P", "-X", "utf8", "-m")
+
+
+async def output(logs: MachineLogs, query: Mapping[str, str]) -> list[Any]:
+    """The values that a command prints. Raises UsageError."""
+    name, project, id_ = (query.get(field, "") for field in ("name", "project", "id"))
+    if name not in _COMMANDS or (id_ and not (id_.isalnum() and id_.isascii())):
+        raise UsageError("unknown command")
+    log, path = logs.find(project)
+    nice = [program, "-n", "10"] if (program := shutil.which("nice")) else []
+    argv = [*nice, *_PROGRAM, *(word.replace("{project}", path) for word in (*_COMMANDS[name], id_) if word)]
+    kept, env = bytearray(), {**os.environ, "BILLHOOK_HOME": str(log.root)}
+    cwd = str(log.folder) if name == "summary" else logs.folder(project)
+    ended = await process.start(argv, stdin=b"", env=env, cwd=cwd, keep=kept).wait(_TIMEOUT)
+    with suppress(StrictJSONError):
+        lines = [line for line in bytes(kept).splitlines() if line.strip()]
+        if lines or (ended is not None and ended.code in (0, 1)):
+            return [strictjson.loads_leniently(line, max_depth=500) for line in lines]
+    told = "" if ended is None else ended.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
+    why = "it took too long" if ended is not None and ended.timed_out else told or "no output"
+    raise UsageError(f"`billhook {name}` failed: {why}", hint="run it in a terminal")
+
+
+# News for open pages: new events and questions, as server-sent events.
+#
+# Nothing is added to the path of a verdict. While a page is open, the logs are checked a few times per second; what is
+# new is read, encoded once, and sent to every page. So events count that another process recorded, too.
+
+INTERVAL: Final = 0.3
+_MOST: Final = 200  # events in one message; a page that missed some reads them again
+_log = logging.getLogger("billhook.serve")
+
+
+class Live:
+    """The stream for open pages. Lives as long as the HTTP server; works only while a page is open."""
+
+    def __init__(self, logs: MachineLogs, questions: Questions) -> None:
+        self.stream = EventStream()
+        self._logs, self._questions = logs, questions
+        self._task: asyncio.Task[None] | None = None
+        self._seen: dict[Path, tuple[tuple[int, ...], int]] = {}  # by log: the file's state, the newest number
+        self._watcher = watcher(logs.root)
+        self._asked: tuple[int, ...] = ()
+
+    async def response(self, request: Request) -> Response:
+        """A stream for one page."""
+        reader = StreamReader(frozenset(), frozenset())
+        if not self.stream.join(reader):
+            return problem(503, "too many pages are open", hint="close another page")
+        if self._task is None or self._task.done():
+            self._task = asyncio.ensure_future(self._run())
+        return EventResponse(self.stream, reader)
+
+    async def _run(self) -> None:
+        self._seen = {}
+        await in_thread(lambda: [self._new_in(log, 1) for log in self._logs.all()])  # what is there already
+        while self.stream.readers:
+            await asyncio.sleep(INTERVAL)
+            try:
+                if not self._watcher.held:
+                    await in_thread(lambda: self._watcher.acquire(INTERVAL))
+                news = await in_thread(self._news)
+            except (BillhookError, OSError) as error:
+                _log.warning("the page can't read the logs: %s", error)
+                continue
+            if news:
+                message = b"event: news\ndata: " + msgspec.json.encode(news) + b"\n\n"
+                for reader in self.stream.readers:
+                    reader.put(message)
+        self._watcher.close()
+
+    def _news(self) -> dict[str, Any]:
+        found = [one for log in self._logs.all() for one in self._new_in(log)]
+        news: dict[str, Any] = {} if not found else {"rows": found} if len(found) < _MOST else {"missed": True}
+        asked = self._questions.stamp()
+        if asked != self._asked:
+            self._asked = asked
+            news["questions"] = questions(self._questions)
+        return news
+
+    def _new_in(self, log: LogReader, at_most: int = _MOST) -> list[dict[str, Any]]:
+        """The new events of a log, newest first."""
+        before, last = self._seen.get(log.folder, (None, 0))
+        stamp = log.stamp
+        if stamp == before:
+            return []
+        found = page(log, ALL, after=last, limit=at_most)
+        self._seen[log.folder] = stamp, found.entries[0].record.seq if found.entries else last
+        return [row(one.record, self._logs.named(log, one.record.project)) for one in found.entries]

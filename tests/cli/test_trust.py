@@ -256,8 +256,8 @@ hint: run it in a terminal to decide about each hook; `--yes` approves the named
 """)
 
 
-def test_an_answer_without_a_text_is_shown(place: Place) -> None:
-    """`deny: true` has no text, and is shown as a deny."""
+def test_an_answer_without_a_reason_is_shown(place: Place) -> None:
+    """`deny: true` has no reason, and is shown as a deny."""
     place.file("hooks.yaml", "hooks: {no: {events: Stop, deny: true}}\n")
     assert "\n  deny        (no reason)\n" in place.run("trust").out
 

@@ -57,7 +57,7 @@ def hook(**fields: Any) -> str:
         pytest.param(
             {"match": "bash"},
             event(),
-            "`bash` never matches: under `claude` the tool is called `Bash`",
+            "`bash` never matches: in the dialect `claude` the tool is called `Bash`",
             "write `match: Bash`",
             id="a name of another dialect",
         ),
@@ -169,7 +169,7 @@ def hook(**fields: Any) -> str:
         pytest.param(
             {"events": "SessionStart", "dialect": "lesson"},
             event("SessionStart", source="clear"),
-            "under `lesson` SessionStart is only fired for `resume` and `startup`, not for `clear`",
+            "in the dialect `lesson`, SessionStart fires only for `resume` and `startup`, not for `clear`",
             "",
             id="a source that the dialect leaves out",
         ),

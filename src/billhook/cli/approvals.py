@@ -138,7 +138,7 @@ def _ask(one: QueuedQuestion) -> bool:
 def lines_of(one: QueuedQuestion) -> Iterator[str]:
     left = max(0, one.until - time.time())
     words = {
-        "waiting": f"denied in {left:.0f} s",
+        "waiting": f"{left:.0f} s left to answer",
         "late": "denied without an answer; an allow is for the next equal call",
     }
     who = f" by {one.by or 'someone'} ({one.via})" if one.answer else ""

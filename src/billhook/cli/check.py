@@ -94,8 +94,10 @@ def _screen(one: HostReport) -> Iterator[str]:
         for limit in found:
             for line in filled(limit.sentence, 4):
                 yield click.style(line, fg="yellow") if limit.sure else line
+    if one.built_in:
+        yield f"  {click.style('built-ins', fg='cyan')}"
     for text in one.built_in:
-        yield from filled(text, 2)
+        yield from filled(text, 4)
     if one.left:
         yield from filled(f"{one.host.title} itself runs {counted(one.left, 'more hook')}", 2)
 
@@ -151,7 +153,7 @@ Examples:
   billhook check --json | jq -r .code | sort | uniq -c
   billhook check --host {[*AGENTS][1]}
 
-Exit code: 0 no findings, or only notes (BH6); 1 findings; 2 a file can't be
+Exit code: 0 no findings, or only notes; 1 findings; 2 a file can't be
 read. With --host: 1 if this agent does not support something that a hook
 needs.""")
 @click.argument("paths", nargs=-1, metavar="[PATH ...]")
@@ -240,7 +242,8 @@ def checked_hooks(paths: Sequence[str], *, with_log: bool = True) -> CheckResult
     # a duplicate key is also a duplicate name: one finding is enough
     kept = [one for one in distinct.values() if one.code != "BH211" or (one.file, one.line, one.column) not in twice]
     ordered = sorted(kept, key=lambda one: (one.file, one.line, one.column, one.code))
-    files = {read.source.path for config in configs for read in config.sources}
+    reads = (read for config in configs for read in config.sources)
+    files = {read.source.path for read in reads if not read.entries or not all(one.ours for one in read.entries)}
     return CheckResult(tuple(ordered), len(entries), len(files))
 
 

@@ -382,12 +382,19 @@ def _hint_of_run(verdict: Verdict, engine: Engine) -> str:
     return "with --on-failure deny, such a hook blocks the event" if verdict.failed_open else ""
 
 
+def _why_not(event: str) -> str:
+    """How to find out why no hook ran; `explain` reads an unknown event as a command."""
+    if event not in EVENTS:
+        return f"no hook ran: `{visible(event)}` is not an event that billhook knows"
+    return f"no configured hook ran; `billhook explain {event} ...` shows why"
+
+
 def _hint_of_files(verdict: Verdict, config: "Config") -> str:
     if not config.entries:
         nothing = "no hooks are configured here; `billhook init` writes a first file, --run 'COMMAND' tries a hook"
         return unreadable(config) or nothing
     if not any(outcome.source != "built-in" for outcome in verdict.outcomes):
-        return f"no configured hook ran; `billhook explain {visible(verdict.event)} ...` shows why"
+        return _why_not(verdict.event)
     failed = [outcome for outcome in verdict.outcomes if outcome.failed_open]
     if verdict.failed_open and all(outcome.source == "built-in" for outcome in failed):
         return "with `on_log_failure: deny`, event-logger blocks events that can't be recorded"

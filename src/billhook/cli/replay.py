@@ -30,7 +30,7 @@ _KINDS: Final = {"denied": "newly denied", "denied instead": "denied instead of 
                  "kept going": "newly kept going", "allowed": "newly allowed"}  # fmt: skip
 READABLE: Final = tuple(agent.name for agent in AGENTS.values() if agent.transcripts)
 
-_HELP = f"""Show which past events the present rules would decide differently.
+_HELP = f"""Show which past events the current hooks would decide differently.
 
 The guard, and hooks with fixed answers and conditions, judge each event of this project's log again. Hooks that are not
 approved yet count, too. Nothing is written. With --transcripts, they judge the calls in the agents' transcripts instead
@@ -112,7 +112,11 @@ def verb(
     view = ReplayScreen(found, since, rules, what, judges.of(here.project, "").unapproved)
     screen.report(as_json, view.lines(), view.data())
     if not found.events and not as_json:
-        more = "`billhook events list` shows the sessions" if transcripts is None else "--since 90d goes back further"
+        more = (
+            "`--transcripts` replays the calls in the agents' transcripts"
+            if transcripts is None
+            else "--since 90d goes back further"
+        )
         screen.hint(more)
     failed = found.kinds["denied"] if fail_on == "denied" else found.different
     return int(bool(failed) and fail_on != "never")

@@ -35,7 +35,7 @@ Examples:
 Exit code: 0 all pass; 1 a test fails, or (--mutate) a change goes unnoticed;
 2 broken files, no tests, or hooks that are not approved.""")
 @click.argument("files", nargs=-1, metavar="[FILE ...]", type=click.Path(exists=True, dir_okay=False))
-@option("-k", "text", "TEXT", "Run only tests whose line contains this text.")
+@option("-k", "text", "TEXT", "Run only tests whose line in the output contains this text.")
 @flag("--user", "Also test your own hooks.yaml.")
 @flag("--coverage", "Show hooks, cells of the guard's table and permission rules without a test.")
 @flag("--mutate", "Change each rule, and show changes that no test notices.")

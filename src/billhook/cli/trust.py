@@ -17,7 +17,7 @@ from billhook.agents.around import agent_around
 from billhook.cli.options import at_terminal, flag, refuse_agents, usage
 from billhook.cli.screen import fitted, hint, note, picked, report, say, say_json, shown_path, unreadable, width
 from billhook.config import declaration, loader, trust
-from billhook.config.config import Config, Entry, kind_of
+from billhook.config.config import Config, Entry, kind_of, rows
 from billhook.config.loader import load_config
 from billhook.config.notices import acknowledge, missing
 from billhook.config.permissions import NAME, PendingRules, in_force
@@ -238,7 +238,10 @@ def _summary(now: Config, approved: int) -> str:
     if not waiting:
         return text if now.permissions.pending else f"{text}\nnothing waits for approval"
     wait = "waits" if len(waiting) == 1 else "wait"
-    return f"{text}\n{counted(len(waiting), 'hook')} {wait}: {', '.join(map(marked, waiting))}"
+    text += f"\n{counted(len(waiting), 'hook')} {wait}: {', '.join(map(marked, waiting))}"
+    blocking = [row.name for row in rows(now) if row.effect == "blocks" and row.state == "changed"]
+    blocked = f"\ncalls are blocked until you approve what checks them: {', '.join(map(marked, blocking))}"
+    return text + (blocked if blocking else "")
 
 
 # Approvals: list and revoke them:
@@ -558,7 +561,7 @@ def _action(entry: Entry) -> Iterator[tuple[str, str]]:
             if allowed_env:
                 yield "may send", "the variables " + ", ".join(allowed_env)
         case declaration.FixedAnswer(decision, text, file, command):
-            yield _SAYS[decision], text or ("-" if not file and not command else "")
+            yield _SAYS[decision], text or ("(no reason)" if not file and not command else "")
             yield from (("file", file),) if file else ()
             yield from (("runs", command),) if command else ()
         case declaration.Rewrite() | declaration.Mask():

@@ -37,7 +37,7 @@ _WHILE_OPEN: Final = (
     "`approvals:` in the user's hooks.yaml"
 )
 _UNSET: Final = "to wait longer, set `approvals:` in your hooks.yaml and run `billhook install`"
-_SHORT: Final = "the agent's settings end the wait early; `billhook doctor` shows the fix"
+_SHORT: Final = "the agent's timeout for hooks is shorter than this wait; `billhook doctor` shows the fix"
 _PLACES: Final = {"terminal": "in a terminal", "page": "on the page"}
 
 

@@ -369,7 +369,8 @@ def _not_matched(row: HookRow, step: Step, event: Event) -> Reason:
     sources = step.meanings.session_sources
     source = event.target or ""
     if event.hook_event_name == "SessionStart" and sources is not None and source not in sources:
-        why = f"under `{step.dialect}` SessionStart is only fired for {listed(sorted(sources))}, not for `{source}`"
+        only = listed(sorted(sources))
+        why = f"in the dialect `{step.dialect}`, SessionStart fires only for {only}, not for `{source}`"
         return Reason("source", why)
     assert row.declared is not None  # built-ins have no matcher
     found = match_reason(row.declared, step.hook.match or "", step.meanings, event)

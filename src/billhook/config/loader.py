@@ -392,7 +392,7 @@ class _Loading:
             read = next(read for read in self.reads if read.source.path == declared.file)
             if elsewhere := runs_itself(self.agent, declared, read, os.path.realpath(client_env.expanduser("~"))):
                 return Entry(declared, consent, "elsewhere", elsewhere)
-        if not consent.given:
+        if not consent.given and (build.runs(declared.action) or declared.broken or declared.gate or consent.before):
             return _pending(declared, consent)
         if declared.broken:
             return _unusable(declared, consent, "broken", declared.broken, f"it can't be used: {declared.broken}")

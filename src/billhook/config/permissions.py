@@ -5,6 +5,7 @@ approved, as for hooks. A deny or ask rule is never dropped: if it can't be read
 and if its tool is unknown, no agent starts (`Rules.fatal`).
 """
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -268,7 +269,8 @@ class _PermissionFile:
         if items == (node,):
             message = f"`{kind}` must be a list of rules, not {node.kind}"
             lost = kind != "allow" and not isinstance(node.value, str)
-            self._find("BH203", message, node, f'write "{kind}": ["Bash(git push *)"]', fatal=lost)
+            hint = f"write `{kind}: [{json.dumps(node.value)}]`" if isinstance(node.value, str) else "write a list"
+            self._find("BH203", message, node, hint, fatal=lost)
             if kind == "allow" or lost:
                 return
         for item in items:

@@ -48,7 +48,7 @@ class RuleCoverage(msgspec.Struct, frozen=True):
     def lines(self) -> Iterator[str]:
         missing = [one for one in self.rules if one.missing]
         sum_ = f"{len(self.rules) - len(missing)} of {counted(len(self.rules), 'rule')}"
-        yield f"coverage: {sum_} exercised both ways"
+        yield f"coverage: {sum_} tested with a match and without one"
         for one in missing:
             place = f" ({one.place})" if one.place else ""
             yield f"  {one.kind} {one.name}{place}: {one.missing}"

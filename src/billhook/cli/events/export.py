@@ -130,10 +130,13 @@ def _summary(found: VerifyResult, expected: Head | None, target: str) -> Iterato
         yield f"{counted(found.torn, 'incomplete line')} of crashed processes; noted at the time, and no record is lost"
     yield f"head {found.head}"
     if expected is None:
-        remedy = "to detect that, store this head elsewhere (`billhook events verify --head`), or set `export_head_to`"
+        remedy = (
+            "store this head elsewhere (`billhook events verify --head`), or set the option `export_head_to` of the "
+            "built-in `event-logger`"
+        )
         if target:
             remedy = f"the daemon stores the head in {shown_path(target)}; `billhook events verify --head` does so now"
-        text = "nothing outside of this log shows whether its end was cut off, or all of it rewritten"
+        text = "without a stored head, a log whose end was cut off, or that was rewritten as a whole, can't be detected"
         yield from filled(f"{text}; {remedy}", 0, table_width())
     else:
         yield f"the log contains the head that was exported at record {expected.seq}"
@@ -150,8 +153,9 @@ Examples:
 def export_verb(filters: Filters, part: Slice) -> int:
     """Print the lines of the log byte for byte, one JSON object per line, oldest first.
 
-    Without filters, this is the whole log of this project, with the log's notes, so that the chain of hashes can be
-    checked elsewhere. The content of side files is not included; `billhook events --json` prints complete records.
+    Without filters, this is the whole log of this project, with the records that the log has about itself, so that the
+    chain of hashes can be checked elsewhere. Large fields that are stored in separate files are not included;
+    `billhook events --json` prints complete records.
     """
     logs = chosen(filters, here())
     if not logs.count():
@@ -164,7 +168,7 @@ def export_verb(filters: Filters, part: Slice) -> int:
     sys.stdout.buffer.flush()
     if aside:
         what = "1 record has a part" if aside == 1 else f"{aside} records have parts"
-        note(f"{what} in side files, which are not exported; `billhook events --json` prints complete records")
+        note(f"{what} in separate files, which are not exported; `billhook events --json` prints complete records")
     if logs.foreign:
         note(f"skipped {counted(logs.foreign, 'line')} that billhook did not write")
     return 0

@@ -435,8 +435,8 @@ _OPTIONS = (
     option("--decision", "-d", "decisions", "D,..",
            "Only these decisions: none, allow, ask, defer, deny.", multiple=True, callback=_decisions),
     option("--hook", "H",
-           "Only events for which this hook ran, or was skipped for a reason; `guard` also matches project/guard "
-           "and user/guard#2."),
+           "Only events for which this hook ran, or was skipped although it matched; `guard` also matches "
+           "project/guard and user/guard#2."),
     flag("--failed", "Only events for which a hook failed, timed out or could not start."),
     times.option("--since", "--from-time", "since", end=False,
                  help="The start: 1h, 30m, 2d (ago), 22:00, yesterday, a date, or ISO 8601 (local time unless it "

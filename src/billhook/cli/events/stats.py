@@ -222,7 +222,7 @@ Examples:
   billhook events stats . --since 1h
   billhook events stats | jq -r '.hooks[] | select(.over_budget) | .name'
 
-Exit code: always 0.""")
+Exit code: 0 done, 2 usage.""")
 @click.argument("sessions", nargs=-1, metavar="[SESSION]")
 @query.filter_options
 @query.json_options("One line of JSON. The default in a pipe.")

@@ -502,7 +502,7 @@ class Adoption:
     def _take(self, handler: Handler) -> None:
         action = _action(handler.data, self._host)
         if why := self._stays(handler, action):
-            self.staying.append(f"the {handler.event} hook in line {handler.line} stays there: {why}")
+            self.staying.append(f"the {handler.event} hook on line {handler.line} stays there: {why}")
             return
         assert action is not None
         event, given = self._events[handler.event], handler.data.get("name")

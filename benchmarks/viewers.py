@@ -11,7 +11,7 @@ import httpx
 
 from billhook.serve import control
 from harness import PROCESSES, Bar, Case, Goal, Trial
-from warm import CLIENT, daemon, process, project, settle
+from warm import CLIENT, daemon, process, project
 
 VIEWERS = 20
 
@@ -34,7 +34,6 @@ def _pages(root: Path, many: int) -> Iterator[None]:
     argv = [sys.executable, __file__, str(root), str(many)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as pages:
         assert pages.stdout is not None and pages.stdout.readline() == "ready\n"
-        settle()  # the first page ever makes a folder for questions
         try:
             yield
         finally:

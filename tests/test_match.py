@@ -182,16 +182,16 @@ def test_problem_has_the_reason(pattern: str) -> None:
 @pytest.mark.parametrize("pattern", ["^(a+)+$", "(a|aa)*b", "(.*)*x", "^(([a-z])+.)+[A-Z]([a-z])+$"])
 def test_bad_patterns_finish_at_once(pattern: str) -> None:
     """Patterns that hang Python's `re` take no time."""
-    began = time.monotonic()
+    began = time.process_time()
     matches("claude", pattern, "a" * 1000 + "!")
-    assert time.monotonic() - began < 2
+    assert time.process_time() - began < 2
 
 
 def test_names_that_are_too_long() -> None:
     """A name of a megabyte matches every expression, and no time is spent on it."""
-    began = time.monotonic()
+    began = time.process_time()
     assert matches("claude", "[ab]*a[ab]{900}x", "ab" * 500_000)
-    assert time.monotonic() - began < 2
+    assert time.process_time() - began < 2
     assert ExpressionSet(["^a", "^b"]).matching("c" * (LONGEST_NAME + 1)) == [0, 1]
     assert ExpressionSet(["^a", "^b"]).matching("c") == []
 

@@ -156,10 +156,10 @@ def test_a_thousand_matchers_cost_a_lookup() -> None:
     plan = Plan(hooks)
     event = PreToolUse(tool_name="tool_7_x", tool_input={})
     assert [step.name for step in plan.steps(event)] == ["h7"]
-    began = time.perf_counter()
+    began = time.process_time()
     for _ in range(10_000):
         plan.steps(event)
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 def test_names_from_outside_do_not_pile_up() -> None:

@@ -118,10 +118,10 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_text_is_refused_quickly(name: str) -> None:
     """A megabyte of any nonsense takes linear time."""
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(StrictJSONError):
         strictjson.loads(HOSTILE[name], max_bytes=None)
-    assert time.monotonic() - began < 2
+    assert time.process_time() - began < 2
 
 
 def test_a_preview_is_one_short_line() -> None:

@@ -285,7 +285,7 @@ def test_silence_denies_before_the_deadline(home: Home) -> None:
     home.start()
     reply = home.ask(push(home), "--deadline", "3000")
     assert "no answer within 2 s: push to a remote?" in reason(reply)
-    assert "the agent's settings end the wait early; `billhook doctor` shows the fix" in reason(reply)
+    assert "the agent's timeout for hooks is shorter than this wait; `billhook doctor` shows the fix" in reason(reply)
     (one,) = Questions(home.root).all()
     assert one.state == "late" and f"`billhook approvals allow {one.code}`" in reason(reply)
     Questions(home.root).answer(one.code, True, "Ann", "terminal")

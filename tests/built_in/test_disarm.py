@@ -1139,9 +1139,9 @@ def test_long_inputs_are_judged_in_bounded_time(
 ) -> None:
     """So is a megabyte in the fields of an unknown tool."""
     tool_input = made(length)
-    started = time.monotonic()
+    started = time.process_time()
     assert judge(judged, "apply_patch", tool_input)[0] in ("none", "ask", "deny")
-    assert time.monotonic() - started < seconds
+    assert time.process_time() - started < seconds
 
 
 @pytest.mark.parametrize(("length", "seconds"), LENGTHS)
@@ -1151,9 +1151,9 @@ def test_long_lines_are_judged_in_bounded_time(
 ) -> None:
     """A megabyte is judged in seconds, whatever it contains; shorter text, in less."""
     command = made(length)
-    started = time.monotonic()
+    started = time.process_time()
     assert judge(judged, "Bash", {"command": command})[0] in ("none", "ask", "deny")
-    assert time.monotonic() - started < seconds
+    assert time.process_time() - started < seconds
 
 
 def test_a_plain_line_is_judged_the_same_again(judged: World) -> None:

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from billhook.agents.around import MARKS
 from cli.terminal import PROGRAM, Ended, billhook, environment
@@ -58,20 +57,10 @@ class Place:
         env = self.env(**{**(told or {}), **changes})
         return billhook(*arguments, stdin=stdin, env=env, cwd=cwd or self.project)
 
-    def alone(self, *arguments: str, stdin: Any = subprocess.DEVNULL, **changes: str | None) -> Ended:
-        """Run billhook as a child of init: an agent may run this suite."""
-        with tempfile.TemporaryDirectory() as folder:
-            code = Path(folder, "code")
-            started = subprocess.Popen(
-                [*_orphan(code), *arguments],
-                stdin=stdin,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=self.env(**changes),
-                cwd=self.project,
-            )
-            out, err = started.communicate(timeout=60)
-            return Ended(_code(code), self.plain(out.decode()), self.plain(err.decode()))
+    def alone(self, *arguments: str, **changes: str | None) -> Ended:
+        """Run billhook, with a fixed name for the temporary folder in its output."""
+        code, out, err = self.run(*arguments, told=changes)
+        return Ended(code, self.plain(out), self.plain(err))
 
     def typing(
         self,

@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cli import fork_server
+
 PROGRAM = str(Path(sys.executable).with_name("billhook"))
 
 
@@ -57,16 +59,14 @@ def billhook(
     cwd: str | bytes | Path | None = None,
     seconds: float = 120,
 ) -> Ended:
-    done = subprocess.run(
-        [PROGRAM, *arguments],
-        input=stdin,
-        env=env if env is not None else environment(),
-        cwd=cwd,
-        capture_output=True,
-        timeout=seconds,
-        check=False,
-    )
-    return Ended(done.returncode, done.stdout.decode(), done.stderr.decode("utf-8", "replace"))
+    env = env if env is not None else environment()
+    command = [PROGRAM, *map(os.fsdecode, arguments)]
+    if fork_server.forked(command, env, cwd):
+        code, (out, err) = fork_server.run(command, stdin, env, os.fsdecode(cwd or os.getcwd()), seconds)
+    else:
+        done = subprocess.run(command, input=stdin, env=env, cwd=cwd, capture_output=True, timeout=seconds, check=False)
+        code, out, err = done.returncode, done.stdout, done.stderr
+    return Ended(code, out.decode(), err.decode("utf-8", "replace"))
 
 
 def on_terminal(*arguments: str, cwd: Path | None = None, window: int = 0, **changes: str | None) -> Ended:

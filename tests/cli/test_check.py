@@ -79,7 +79,7 @@ def test_findings(project: Path) -> None:
     """Sorted by file and line, each with its hint, and counted."""
     screen = check(project).screen.replace(os.path.realpath(project), "<project>")
     assert screen == snapshot("""\
-.claude/settings.json:5:19: BH301 `bash` never matches: under `claude` the tool is called `Bash`
+.claude/settings.json:5:19: BH301 `bash` never matches: in the dialect `claude` the tool is called `Bash`
   hint: write `"matcher": "Bash"`
 .claude/settings.json:5:68: BH401 `./guard.sh` does not exist
   hint: create it, or correct the path (relative to <project>)
@@ -161,7 +161,7 @@ def test_json(project: Path) -> None:
     assert json.loads(ended.out) == snapshot(
         {
             "code": "BH301",
-            "message": "`bash` never matches: under `claude` the tool is called `Bash`",
+            "message": "`bash` never matches: in the dialect `claude` the tool is called `Bash`",
             "file": ".claude/settings.json",
             "line": 5,
             "column": 19,
@@ -409,9 +409,8 @@ Options:
     billhook check --json | jq -r .code | sort | uniq -c
     billhook check --host codex
 
-  Exit code: 0 no findings, or only notes (BH6); 1 findings; 2 a file can't be
-  read. With --host: 1 if this agent does not support something that a hook
-  needs.
+  Exit code: 0 no findings, or only notes; 1 findings; 2 a file can't be read.
+  With --host: 1 if this agent does not support something that a hook needs.
 -- exit 0
 """)
 

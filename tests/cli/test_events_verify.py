@@ -32,9 +32,9 @@ def test_an_unchanged_log(place: Recorded) -> None:
     assert place.screen("verify").replace(head, "<head>") == snapshot("""\
 11 records in 1 file: unchanged
 head <head>
-nothing outside of this log shows whether its end was cut off, or all of it
-rewritten; to detect that, store this head elsewhere (`billhook events verify
---head`), or set `export_head_to`
+without a stored head, a log whose end was cut off, or that was rewritten as a
+whole, can't be detected; store this head elsewhere (`billhook events verify
+--head`), or set the option `export_head_to` of the built-in `event-logger`
 -- exit 0
 """)
 
@@ -148,7 +148,7 @@ def test_side_files_are_not_exported(place: Recorded) -> None:
     """A note reports that."""
     place.add("PreToolUse", "Bash", {"command": "x" * 100_000})
 
-    assert "note: 1 record has a part in side files" in place.run("export").err
+    assert "note: 1 record has a part in separate files" in place.run("export").err
 
 
 def test_a_closed_pipe(place: Recorded) -> None:

@@ -84,8 +84,8 @@ PreToolUse Bash: git push -f && ls
      ./scan.sh
      .billhook/hooks.yaml:6
 
-  -  guard  skipped: `bash` never matches: under `claude` the tool is called
-       `Bash`
+  -  guard  skipped: `bash` never matches: in the dialect `claude` the tool is
+       called `Bash`
      to change that: write `match: Bash`
      ./guard.sh
      .billhook/hooks.yaml:11
@@ -209,7 +209,6 @@ PreToolUse Write: a.py
      .billhook/hooks.yaml:15
 
   -  lint  skipped: it listens for `PostToolUse`, not `PreToolUse`
-     to change that: write `events: [PostToolUse, PreToolUse]`
      ./lint.sh
      .billhook/hooks.yaml:23
 

@@ -204,7 +204,7 @@ def test_everything_that_can_go_wrong(folder: Folder) -> None:
 
     assert folder.screen("list") == snapshot("""\
 PreToolUse
-   1 broken-gate     no usable action
+   1 broken-gate     can't be used
      match Bash   gate   own   ~/.config/billhook/hooks.yaml:3
      blocks the events that it would judge: `timeout` must be a number, not a
      string
@@ -233,7 +233,7 @@ Not approved (review with `billhook trust`)
      note.sh has changed since it was approved; `billhook trust` shows how
 
 Not running
-   - broken          no usable action
+   - broken          can't be used
      Stop   on_failure allow   own   ~/.config/billhook/hooks.yaml:2
      it can't be used: `run` must be a string, not a list
    - off             ls

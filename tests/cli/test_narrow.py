@@ -73,7 +73,7 @@ billhook <version> in ~/project
   .billhook/hooks.yaml:10:5: BH202 unknown key `seconds`
 
 Next
-  billhook check           show 1 problem, each with a fix
+  billhook check           show 1 problem, with fixes
   billhook install claude  connect Claude Code
   billhook list            show all hooks in run order
 -- exit 0

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from billhook.agents import AGENTS
 from billhook.config.override import ALPHABET, Overrides, Pause, code_of, denied_call
 from billhook.core.events import parse
 from billhook.store.state import FileState
@@ -141,6 +142,13 @@ def test_billhook_itself_has_no_code(place: Place, verb: str) -> None:
     assert decision(said) == "deny" and "is for the user" in json.dumps(said) and not code_in(said)
 
 
+@pytest.mark.parametrize("agent", list(AGENTS))
+def test_every_agent_gets_the_code(place: Place, agent: str) -> None:
+    """The reason of a deny has the code in every agent, as in Claude Code."""
+    ended = place.run("hook", "--as", agent, stdin=json.dumps(payload(place)).encode())
+    assert "no pushes. The user can allow this call once: `billhook allow-once " in ended.out + ended.err, ended
+
+
 def test_test_events_have_no_code(place: Place) -> None:
     fired = place.run("fire", "PreToolUse", "--tool", "Bash", "--input", json.dumps({"command": PUSH}), "--json")
     assert fired.verdict["reason"] == "no pushes"
@@ -205,12 +213,12 @@ def test_pause(place: Place) -> None:
     assert place.typing("pause", answers=[]).code == 0
     for _ in range(2):
         said = answer(place)
-        assert decision(said) == "none" and "billhook is paused until" in said["systemMessage"]
+        assert decision(said) == "none" and "billhook is paused in this project until" in said["systemMessage"]
     waived = [one["waived"]["by"] for one in last_record(place)["outcomes"] if one["hook"] == "no-push"]
     assert waived == ["paused"]
     assert decision(answer(place, PUBLISH)) == "none"
     for screen in (place.run(), place.run("list"), place.run("doctor")):
-        assert "billhook is paused until" in screen.out + screen.err
+        assert "billhook is paused in this project until" in screen.out + screen.err
     assert place.typing("resume", answers=[]).code == 0
     assert decision(answer(place)) == "deny"
 

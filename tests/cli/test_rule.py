@@ -80,7 +80,7 @@ def test_json() -> None:
     assert [one["code"] for one in found] == list(sections())
     only = json.loads(billhook("check", "--explain", "BH506", "--json").out)
     assert only == next(one for one in found if one["code"] == "BH506")
-    assert only["title"] == "A guard that fails open" and "gate: true" in only["text"]
+    assert only["title"] == "A blocking hook that fails open" and "gate: true" in only["text"]
 
 
 def test_the_old_name() -> None:

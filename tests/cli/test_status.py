@@ -125,12 +125,12 @@ billhook 0.1.0 in ~/project
   ~/.config/billhook/hooks.yaml:2:9: BH202 unknown key `evnts`
   ~/.config/billhook/hooks.yaml:3:45: BH203 `timeout` must be a number, not a
     string
-  ~/.config/billhook/hooks.yaml:4:38: BH301 `bash` never matches: under `claude`
-    the tool is called `Bash`
+  ~/.config/billhook/hooks.yaml:4:38: BH301 `bash` never matches: in the dialect
+    `claude` the tool is called `Bash`
   and 1 more; `billhook check` shows all
 
 Next
-  billhook check           show 4 problems, each with a fix
+  billhook check           show 4 problems, with fixes
   billhook install claude  connect Claude Code
   billhook list            show all hooks in run order
 -- exit 0
@@ -278,6 +278,15 @@ def test_what_claude_code_runs_itself(folder: Folder, name: str, command: str) -
     assert "run by Claude Code itself" in folder.screen("explain", "ls") and command in " ".join(
         folder.screen("explain", "ls").split()
     )
+
+
+def test_a_prompt_can_not_move(folder: Folder) -> None:
+    """billhook doesn't run prompts: no command proposes to adopt or approve one."""
+    entry = {"hooks": [{"type": "prompt", "prompt": "Is this safe?"}]}
+    folder.write(".claude/settings.json", {"hooks": {"PreToolUse": [entry]}})
+    assert "--adopt" not in folder.screen() and "billhook trust" not in folder.screen()
+    assert "billhook trust" not in folder.screen("list")
+    assert folder.billhook("trust").code == 0
 
 
 def test_installed(folder: UnusedHook) -> None:

@@ -226,10 +226,11 @@ class _Scrubber:
         root = str(self.place.root)
         for path, instead in ((f"{root}/project", "/home/user/project"), (f"{root}/home", "/home/user")):
             text = text.replace(path, instead).replace(_dashed(path), _dashed(instead))
+            text = text.replace(path.replace("/", "-"), _dashed(instead))  # pi keeps all other characters
         text = text.replace(str(TESTS / "clients"), "/home/user/tools").replace(sys.executable, "python3")
         text = re.sub(r"/tmp/claude-\d+", "/tmp/claude-1000", text.replace(root, "/home/user"))
         text = re.sub(r"PGID: \d+", "PGID: 1000", text)
-        text = re.sub(r"\d{4}-\d\d-\d\dT\d\d[:-]\d\d(?:[:-]\d\d)?(?:\.\d+)?Z?", "2026-01-01T00:00:00.000Z", text)
+        text = re.sub(r"\d{4}-\d\d-\d\dT\d\d[:-]\d\d(?:[:-]\d\d)?(?:[.-]\d+)?Z?", "2026-01-01T00:00:00.000Z", text)
         text = re.sub(r"sessions/\d{4}/\d\d/\d\d", "sessions/2026/01/01", text)
         text = re.sub(r"(session-2026-01-01T00:00:00.000Z-)[0-9a-f]{8}", r"\g<1>00000000", text)
         return _ID.sub(lambda found: self._id(found[0]), text)

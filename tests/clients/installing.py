@@ -14,7 +14,7 @@ from typing import Final
 from clients.agents import Agent, cache, find, version, with_own_node
 
 VERSIONS: Final = {
-    "claude": "0.2.182",
+    "claude": "0.2.184",
     "codex": "0.169.0",
     "gemini": "0.61.0",
     "copilot": "1.0.102",

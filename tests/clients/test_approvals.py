@@ -2,12 +2,14 @@
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -70,19 +72,30 @@ with sync_playwright() as driver:
 """
 
 
-def _user_namespace(pid: str) -> str:
-    return os.readlink(f"/proc/{pid}/ns/user")
+def _namespace(pid: str, kind: str) -> str:
+    return os.readlink(f"/proc/{pid}/ns/{kind}")
+
+
+def _daemon(place: Place) -> str:
+    """The process of the daemon. In the namespace of the agent it has another number."""
+    inside = str(control.holder(control.folder_of(place.home / ".claude")))
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            (numbers,) = re.findall(r"^NSpid:(.*)$", (folder / "status").read_text(), re.MULTILINE)
+            if numbers.split()[-1] == inside and os.fsencode(place.home) in (folder / "environ").read_bytes():
+                return folder.name
+    raise LookupError(inside)
 
 
 def _on_the_page(place: Place, question: QueuedQuestion, *, allow: bool) -> None:
-    """In Chromium, in the network of the daemon: agents are run with loopback alone."""
+    """In Chromium, beside the daemon: agents are run with loopback alone."""
     chromium = shutil.which("chromium-headless-shell")
     if chromium is None or importlib.util.find_spec("playwright") is None:
         pytest.skip("scripts/browser installs Chromium")
-    root = place.home / ".claude"
-    daemon = str(control.holder(control.folder_of(root)))
-    user = [] if _user_namespace("self") == _user_namespace(daemon) else ["-U", "--preserve-credentials"]
-    enter = ["nsenter", "-t", daemon, *user, "-n"]
+    root, daemon = place.home / ".claude", _daemon(place)
+    kinds = {"user": ["-U", "--preserve-credentials"], "net": ["-n"]}  # what is in others ends with the agent
+    others = [flags for kind, flags in kinds.items() if _namespace("self", kind) != _namespace(daemon, kind)]
+    enter = ["nsenter", "-t", daemon, *(flag for flags in others for flag in flags)]
     argv = [*enter, sys.executable, "-c", _VISIT, str(root), chromium, str(allow)]
     ended = subprocess.run(argv, cwd=TESTS, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr

@@ -169,9 +169,9 @@ BROKEN = [
     ({"inject": {"file": "a", "command": "b"}}, "BH204", "`inject` has both a file and a command"),
     ({"notify": "x", "deny": "y"}, "BH204", "hook `h` has more than one action: `deny`, `notify`"),
     ({"python": "a:b", "options": 3}, "BH203", "`options` must be a mapping"),
-    ({"run": 'bash -c "x ${file_path}"'}, "BH219", "`bash` runs its text as a program"),
-    ({"inject": {"command": "ssh h ${branch}"}}, "BH219", "`ssh` runs its text as a program"),
-    ({"exec": ["sh", "-c", "x ${branch}"]}, "BH219", "`sh` runs its text as a program"),
+    ({"run": 'bash -c "x ${file_path}"'}, "BH219", "`${...}` can't be used in code that `bash` runs"),
+    ({"inject": {"command": "ssh h ${branch}"}}, "BH219", "`${...}` can't be used in code that `ssh` runs"),
+    ({"exec": ["sh", "-c", "x ${branch}"]}, "BH219", "`${...}` can't be used in code that `sh` runs"),
 ]
 
 

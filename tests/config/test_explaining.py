@@ -57,7 +57,7 @@ def hook(**fields: Any) -> str:
         pytest.param(
             {"match": "bash"},
             event(),
-            "`bash` never matches: under `claude` the tool is called `Bash`",
+            "`bash` never matches: in the dialect `claude` the tool is called `Bash`",
             "write `match: Bash`",
             id="a name of another dialect",
         ),
@@ -169,7 +169,7 @@ def hook(**fields: Any) -> str:
         pytest.param(
             {"events": "SessionStart", "dialect": "lesson"},
             event("SessionStart", source="clear"),
-            "under `lesson` SessionStart is only fired for `resume` and `startup`, not for `clear`",
+            "in the dialect `lesson`, SessionStart fires only for `resume` and `startup`, not for `clear`",
             "",
             id="a source that the dialect leaves out",
         ),
@@ -184,7 +184,7 @@ def hook(**fields: Any) -> str:
             {"events": "[Stop, PostToolUse]"},
             event(),
             "it listens for `Stop` and `PostToolUse`, not `PreToolUse`",
-            "write `events: [Stop, PostToolUse, PreToolUse]`",
+            "",
             id="another event",
         ),
         pytest.param(
@@ -238,7 +238,6 @@ def test_what_json_files_should_hold(project: Project) -> None:
     text = '{"hooks": {"PreToolUse": [{"matcher": "bash", "hooks": [{"type": "command", "command": "true"}]}]}}'
 
     assert one(project, text, event(), "~/.claude/settings.json").fix == 'write `"matcher": "Bash"`'
-    assert one(project, text, event("Stop"), "~/.claude/settings.json").fix == 'add it under `"Stop"`, too'
 
 
 def test_not_approved_and_changed(project: Project) -> None:

@@ -132,10 +132,18 @@ OFF = [
 ]
 
 
-@pytest.mark.parametrize("text", ["guard: {run-remote: allow}", *OFF])
-def test_a_project_can_not_loosen(project: Project, text: str) -> None:
-    project.write("hooks.yaml", text + "\n")
+def test_a_project_can_not_loosen(project: Project) -> None:
+    project.write("hooks.yaml", "guard: {run-remote: allow}\n")
     assert codes(project.load(builtins=True)) == ["BH215"]
+    assert decision(project, REMOTE) is Decision.DENY
+
+
+@pytest.mark.parametrize("text", OFF)
+def test_a_project_can_not_disable_it(project: Project, text: str) -> None:
+    """The message names what the file does, in whichever way it is written."""
+    project.write("hooks.yaml", text + "\n")
+    found = project.load(builtins=True).problems
+    assert [(one.code, one.message) for one in found] == [("BH215", "a project file can't disable the guard")]
     assert decision(project, REMOTE) is Decision.DENY
 
 

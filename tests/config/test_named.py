@@ -405,9 +405,9 @@ HOSTILE: dict[str, str] = {
 def test_hostile_python(tmp_path: Path, name: str) -> None:
     """A source that can't be parsed has no imports, and is read quickly."""
     make(tmp_path, {"x.py": HOSTILE[name]})
-    started = time.monotonic()
+    started = time.process_time()
     assert "x.py" in named("python3 x.py", tmp_path)
-    assert time.monotonic() - started < 20
+    assert time.process_time() - started < 20
 
 
 HOSTILE_SHELL: dict[str, str] = {
@@ -426,11 +426,11 @@ HOSTILE_SHELL: dict[str, str] = {
 @pytest.mark.parametrize("name", HOSTILE_SHELL)
 def test_hostile_shell(tmp_path: Path, name: str) -> None:
     """It neither raises nor takes long, as a command and as a script."""
-    started = time.monotonic()
+    started = time.process_time()
     named(HOSTILE_SHELL[name], tmp_path)
     (tmp_path / "x.sh").write_bytes(HOSTILE_SHELL[name].encode("utf-8", "surrogatepass"))
     assert named("./x.sh", tmp_path)[0] == "x.sh"
-    assert time.monotonic() - started < 20
+    assert time.process_time() - started < 20
 
 
 def test_many_scripts(tmp_path: Path) -> None:

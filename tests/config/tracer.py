@@ -64,7 +64,11 @@ def watch(verbs: Sequence[Verb], folder: Path, env: Mapping[str, str], work: Pat
 def traced(argv: Sequence[str], folder: Path, env: Mapping[str, str], log: Path) -> subprocess.CompletedProcess[bytes]:
     """Run a command under strace."""
     calls = "trace=execve,execveat,connect"
-    return _run(["strace", "-f", "-qq", "-s", "4096", "-e", calls, "-e", "signal=none", "-o", log, *argv], folder, env)
+    return _run(
+        ["strace", "-f", "-qq", "--seccomp-bpf", "-s", "4096", "-e", calls, "-e", "signal=none", "-o", log, *argv],
+        folder,
+        env,
+    )
 
 
 def calls_in(log: Path) -> tuple[list[str], list[str]]:
@@ -99,7 +103,9 @@ def _strace_works() -> bool:
     """Whether strace works: some containers have it but do not allow it."""
     if shutil.which("strace") is None:
         return False
-    done = subprocess.run(["strace", "-f", "-qq", "-o", "/dev/null", "true"], capture_output=True, check=False)
+    done = subprocess.run(
+        ["strace", "-f", "-qq", "--seccomp-bpf", "-o", "/dev/null", "true"], capture_output=True, check=False
+    )
     return done.returncode == 0
 
 
@@ -123,24 +129,11 @@ def _looks(job: dict[str, Any]) -> None:
 
 def _import_all() -> None:
     """Import before the forks, because importing is expensive."""
-    import importlib
+    sys.path.append(str(Path(__file__).parents[1]))
+    from cli.fork_server import import_rooms
 
-    import click
-
-    from billhook.cli.group import billhook
-
-    context = click.Context(billhook)
-    for name in billhook.list_commands(context):
-        billhook.get_command(context, name)
-    for name in (
-        "cli.hook",
-        "cli.status",
-        "config.loader",
-        "config.lint.commands",
-        "config.lint.hooks",
-        "config.trust",
-    ):
-        importlib.import_module(f"billhook.{name}")
+    sys.path.pop()
+    import_rooms()
 
 
 def _verb(title: str, arguments: Sequence[str], base: str) -> None:

@@ -453,9 +453,9 @@ def test_cold_path_with_a_hook_that_ignores_term(client: Client) -> None:
     """The client ends it at the deadline; there is one answer, and it is in time."""
     tag, env = with_a_deaf_hook(client)
     result = client.run("--config", "own.yaml", "--deadline", "2500", stdin=EVENT, env=env)
-    assert (client.folder / "began").exists()
     assert gone(tag)
     if result.code == 0:
+        assert (client.folder / "began").exists()
         assert b'{"systemMessage":' in result.stdout and b"hook `deaf` timed out" in result.stderr
     else:  # on a very busy machine
         assert (result.code, result.stderr) == (2, b"billhook: no answer within 2500 ms\n")

@@ -216,10 +216,10 @@ LARGE: dict[str, tuple[bytes, bool]] = {
 def test_a_megabyte_of_anything_is_read_in_bounded_time(name: str, what: str) -> None:
     """The largest output that is kept takes about a second at most, and a deny in it denies."""
     stdout, holds_deny = LARGE[what]
-    began = time.monotonic()
+    began = time.process_time()
     reply = read(name, stdout, {"code": 0})
 
-    assert time.monotonic() - began < 5  # it takes a fraction of a second on an idle machine
+    assert time.process_time() - began < 5  # a fraction of a second, and tests beside it don't count
     assert (reply.status is Status.OK and reply.answer.objects) == holds_deny
 
 

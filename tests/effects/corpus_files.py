@@ -7,6 +7,7 @@ where it holds for a repository below /tmp only.
 """
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import msgspec
 import yaml
 
 FOLDER = Path(__file__).parent / "corpus"
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,11 +43,12 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return (self.decision == "none") == ((self.wanted or self.decision) == "none")
 
 
+@cache
 def groups() -> dict[str, list[Case]]:
     """The cases by group."""
     found: dict[str, list[Case]] = {}
     for path in sorted(FOLDER.glob("*.yaml")):
-        loaded = yaml.safe_load(path.read_text())
+        loaded = yaml.load(path.read_text(), _LOADER)
         for name, cases in loaded.items():
             found.setdefault(name, []).extend(msgspec.convert(cases, list[Case]))
     return found

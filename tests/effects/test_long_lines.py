@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from billhook.effects.interpret import Interpreter
+from billhook.effects.places import World
 from effects.judging import engine, home_is, judge
 from effects.repository import Repository, make_repository
+from effects.world import FakeFileSystem
 
 _SCRIPT = "set -e\necho step\nif [ -f x ]; then\n  echo found\nfi\nls src | head -3\n"
 
@@ -70,6 +73,38 @@ def test_lines_and_script_files(repository: Repository, script: str, decision: s
     assert _decision(repository, script) == decision
     if len(script) <= 65_536:
         assert _decision(repository, "bash long.sh", {"long.sh": script}) == decision
+
+
+class _Counting(FakeFileSystem):
+    """Counts how often a folder is listed and how often its links are followed."""
+
+    def __init__(self, files: dict[str, str | None]) -> None:
+        super().__init__(files)
+        self.asked = 0
+
+    def names(self, folder: str) -> list[str]:
+        self.asked += 1
+        return super().names(folder)
+
+    def real(self, path: str) -> str:
+        self.asked += 1
+        return super().real(path)
+
+
+@pytest.mark.parametrize("line", ["cp {} d/", "mv {} d/", "cat {}", "rsync -a {} d/", "ln -s {} d/"])
+def test_many_patterns_look_at_each_folder_once(line: str) -> None:
+    fs = _Counting({"/p/src/a.py": "", "/p/d": None})
+    interpreter = Interpreter(World("/p", "/home/me", ("/p",), fs=fs))
+    interpreter.run_line(line.format(" ".join(f"src/*{n}*" for n in range(900))), "/p")
+    assert interpreter.commands
+    assert fs.asked < 50
+
+
+def test_a_pipeline_ends_with_the_budget() -> None:
+    interpreter = Interpreter(World("/p", "/home/me", ("/p",), fs=FakeFileSystem({})))
+    interpreter.run_line("|".join(["cat"] * 10_000), "/p")
+    assert interpreter.ended
+    assert interpreter.steps > -100  # the stages behind are not visited
 
 
 def test_a_long_recipe(repository: Repository) -> None:

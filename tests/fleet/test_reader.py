@@ -19,6 +19,7 @@ from billhook.fleet.reader import StreamCopy, StreamError, messages
 from billhook.fleet.server import create_folder
 from billhook.store.files import log_folder
 from billhook.store.log.eventlog import CURRENT, EventLog
+from cli import terminal
 from fleet.conftest import Fleet
 from fleet.hosts import PROJECT, lines, ship, written
 
@@ -26,10 +27,9 @@ from fleet.hosts import PROJECT, lines, ship, written
 def billhook(root: Path, *words: str, code: int = 0, **env: str) -> str:
     """What a command prints."""
     env = {**os.environ, "BILLHOOK_HOME": str(root), "HOME": str(root), "TZ": "UTC", **env}
-    argv = [sys.executable, "-P", "-m", "billhook", *words]
-    done = subprocess.run(argv, cwd=root, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout
+    done = terminal.billhook(*words, env=env, cwd=root)
+    assert done.code == code, done
+    return done.out
 
 
 def copied(fleet: Fleet, copy: StreamCopy, *hosts: str) -> int:

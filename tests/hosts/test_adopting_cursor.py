@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from cli.terminal import Ended, billhook
 from hosts.installed import Home
 
 PAYLOADS: dict[str, dict[str, Any]] = {
@@ -51,11 +52,8 @@ def environment(home: Home) -> dict[str, str]:
     return {**kept, "HOME": str(home.home), "PATH": path, "BILLHOOK_NO_DAEMON": "1"}
 
 
-def run(home: Home, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "billhook", *words]
-    return subprocess.run(
-        command, input=stdin, cwd=home.project, env=environment(home), capture_output=True, text=True, check=False
-    )
+def run(home: Home, *words: str, stdin: str = "") -> Ended:
+    return billhook(*words, stdin=stdin.encode(), cwd=home.project, env=environment(home))
 
 
 def sent(home: Home, event: str, **more: Any) -> str:
@@ -94,7 +92,7 @@ def test_each_of_its_events_is_moved_and_restored(home: Home, event: str) -> Non
     file = adopted(home, **{event: [{"command": "sh hook.sh"}]})
     before = json.dumps({"version": 1, "hooks": {event: [{"command": "sh hook.sh"}]}}, indent=2) + "\n"
     assert list(yaml.safe_load((home.project / ".billhook" / "hooks.yaml").read_text())["hooks"]) == ["hook"]
-    assert run(home, "check").stdout.startswith("no findings in 1 hook")
+    assert run(home, "check").out.startswith("no findings in 1 hook")
     fired(home, event)
     assert json.loads(seen(home)) == json.loads(sent(home, event))
     run(home, "uninstall", "cursor", "--project")
@@ -183,6 +181,6 @@ def test_another_agents_call_in_its_words(
 
 def test_explain_names_the_event(home: Home) -> None:
     adopted(home, beforeShellExecution=[{"command": "sh hook.sh", "matcher": "curl"}])
-    told = run(home, "explain", "PreToolUse", "--tool", "Bash", "--input", '{"command": "ls"}').stdout
+    told = run(home, "explain", "PreToolUse", "--tool", "Bash", "--input", '{"command": "ls"}').out
     expected = "it runs at Cursor's beforeShellExecution, and for calls of other agents that match `curl`"
     assert expected in " ".join(told.split())

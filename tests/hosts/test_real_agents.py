@@ -11,7 +11,7 @@ from clients.cases import BY_NAME
 from clients.running import CanaryRun, Run, run
 
 pytestmark = pytest.mark.slow
-NAMES = ("claude", "codex", "gemini", "qwen", "copilot")
+NAMES = ("claude", "codex", "gemini", "qwen", "copilot", "opencode", "pi")
 REMEDY = "uv tool install ."
 
 

@@ -244,6 +244,14 @@ def test_ui_in_an_agent(tmp_path: Path) -> None:
         assert home.status() is None
 
 
+@pytest.mark.parametrize("option", ["--json", "--no-open"])
+def test_ui_without_a_terminal(tmp_path: Path, option: str) -> None:
+    """A program gets no link: it could answer in the user's place."""
+    (tmp_path / "typed").mkdir()
+    refused = Place(tmp_path / "typed").alone("ui", option)
+    assert (refused.code, refused.out) == (2, "") and "must be a terminal" in refused.err
+
+
 def test_the_page_is_small() -> None:
     """At most 1,500 lines of Python, HTML, CSS and scripts, without the library: the page, that of a signed link, and
     the verb."""

@@ -11,9 +11,12 @@ import pytest
 
 from billhook.config import load_config
 from billhook.config.cases import event_of
+from billhook.config.recipes import shipped
 from billhook.core.answers import Verdict
 from billhook.core.events import Event, parse
 from billhook.testing.expectations import differences
+
+RECIPES = {one.name: one for one in shipped()}
 
 
 class Scratch:

@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 
 from billhook.config import edit_yaml
-from billhook.config.recipes import shipped
 from billhook.testing.expectations import outcome_of as outcome
 from billhook.testing.expectations import ran
-from recipes.cases import Scratch
+from recipes.cases import RECIPES, Scratch
 
-RECIPES = {one.name: one for one in shipped()}
 HEREDOC = "git commit -m \"$(cat <<'EOF'\n{}\n\nbody: --no-verify -n\nEOF\n)\""
 
 

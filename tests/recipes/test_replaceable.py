@@ -11,11 +11,9 @@ import pytest
 
 from billhook.config import edit_yaml, load_config
 from billhook.config.lint import is_note, lint
-from billhook.config.recipes import shipped
 from billhook.testing.expectations import outcome_of as outcome
-from recipes.cases import Scratch
+from recipes.cases import RECIPES, Scratch
 
-RECIPES = {one.name: one for one in shipped()}
 BRANCH_GUARD = """\
 #!/bin/bash
 # Keeps commits off main.

@@ -6,10 +6,9 @@ import pytest
 import yaml
 
 from billhook.config import edit_yaml
-from billhook.config.recipes import shipped
 from billhook.core.errors import BillhookError
+from recipes.cases import RECIPES
 
-RECIPES = {one.name: one for one in shipped()}
 SOME = ["no-verify", "format-after-edit", "session-limits"]
 OWN = "hooks:\n  own:  # mine\n    events: Stop\n    inject: x\n"
 FILES = {

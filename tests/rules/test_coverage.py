@@ -45,7 +45,7 @@ def test_coverage_names_every_hole_and_no_other(place: RulesPlace) -> None:
         "guard cell discard: no test in which it stops a call",
         "permission rule permissions.deny `Bash(wget *)` (.billhook/hooks.yaml:8): no test in which it matches",
     ]
-    assert "coverage: 4 of 8 rules exercised both ways" in done.out
+    assert "coverage: 4 of 8 rules tested with a match and without one" in done.out
     assert "delete:home deny" in done.out
 
 
@@ -65,7 +65,7 @@ builtins: {rate-limit: {options: {limits: [{rule: Bash(curl *), at_most: 1, per:
   - {bash: curl x, after: [{bash: curl x}], expect: deny}
 """
     place.rules(more, rules)
-    assert "coverage: 2 of 2 rules exercised both ways" in place.run("test", "--coverage").out
+    assert "coverage: 2 of 2 rules tested with a match and without one" in place.run("test", "--coverage").out
 
 
 def test_complete_coverage(place: RulesPlace) -> None:

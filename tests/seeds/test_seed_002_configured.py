@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ import pytest
 
 from billhook import Context, Engine, Hook, Outcome, Verdict, command, load
 from billhook.core.events import parse
+from cli.terminal import Ended, billhook
 from seeds.examples import PIPELINE
 
 SCRIPTS = Path(__file__).with_name("scripts")
@@ -42,17 +41,8 @@ class Pipeline:
     def turn(self, session: str = ID) -> Any:
         return json.loads((self.root / "turns" / f"{session}.json").read_text())
 
-    def billhook(self, *words: str) -> subprocess.CompletedProcess[str]:
-        env = {**os.environ, "BILLHOOK_HOME": str(self.root)}
-        return subprocess.run(
-            [sys.executable, "-m", "billhook", *words],
-            check=False,
-            cwd=self.folder,
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+    def billhook(self, *words: str) -> Ended:
+        return billhook(*words, cwd=self.folder, env={**os.environ, "BILLHOOK_HOME": str(self.root)})
 
 
 _FIELDS: dict[str, dict[str, Any]] = {
@@ -244,7 +234,7 @@ def test_a_name_of_the_users_own(pipeline: Pipeline) -> None:
     """`billhook events rename`: from then on `source` is `user`, also in the log and in the environment."""
     pipeline.fire("SessionStart")
     done = pipeline.billhook("events", "rename", ID, "big-refactoring")
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done
     told = pipeline.data("session-naming", "SessionStart", source="resume")
     assert told == {"sessionName": "big-refactoring", "isNew": False, "source": "user"}
     seen: list[str] = []
@@ -373,8 +363,8 @@ def test_view_recent_events(pipeline: Pipeline) -> None:
     for event in _FIELDS:
         pipeline.fire(event)
     done = pipeline.billhook("events", ".", "--last", "5")
-    records = [json.loads(line) for line in done.stdout.splitlines()]
-    assert done.returncode == 0, done.stderr
+    records = [json.loads(line) for line in done.out.splitlines()]
+    assert done.code == 0, done
     assert [record["event"] for record in records] == list(_FIELDS)[-5:]
     assert all(any(one["hook"] == "event-logger" for one in record["outcomes"]) for record in records)
 
@@ -384,6 +374,6 @@ def test_search_for_handler_data(pipeline: Pipeline) -> None:
     for event in _FIELDS:
         pipeline.fire(event)
     done = pipeline.billhook("events", "search", "turn-tracker")
-    found = [json.loads(line)["event"] for line in done.stdout.splitlines()]
-    assert done.returncode == 0, done.stderr
+    found = [json.loads(line)["event"] for line in done.out.splitlines()]
+    assert done.code == 0, done
     assert sorted(found) == sorted([*EVENTS, "SessionEnd"])

@@ -19,7 +19,9 @@ class HooklessAgent(NamedTuple):
     def refusal(self) -> tuple[str, str]:
         """Why billhook can't be installed, in one sentence, and what is possible."""
         name = next(name for name, one in WITHOUT_HOOKS.items() if one is self)
-        possible = f"`billhook list --host {name}` prints your rules as its settings, as far as it has them"
+        possible = (
+            f"`billhook list --host {name}` prints those of your rules that {self.title} supports, as its settings"
+        )
         return f"{self.title} can't call billhook: {self.why}", possible if self.tools else "use another agent"
 
     def settings(self, patterns: Patterns) -> str:

@@ -51,8 +51,8 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.
 def verb() -> None:
     """The daemon keeps hooks in memory, so that an event costs little more than starting a process.
 
-    There is one daemon for each user and state root. `billhook-hook` sends events to it. If the daemon is not
-    running, `billhook-hook` runs the hooks itself for this event and starts the daemon for the next.
+    There is one daemon for each user and state folder (BILLHOOK_HOME). `billhook-hook` sends events to it. If the
+    daemon is not running, `billhook-hook` runs the hooks itself for this event and starts the daemon for the next.
     """
 
 

@@ -286,11 +286,13 @@ hooks call billhook recursively, or there is an internal error:
 \b
   --on-failure deny   the event is denied, in the dialect's format
   --on-failure allow  the event is allowed
-  neither             it is denied if it has a gate, else allowed
+  neither             the event is denied if a gate listens for it, else allowed
 
 The guard is a gate for tool calls. The reason is on stderr.
 
-Background hooks may continue after the verdict, until their timeout; their answers are ignored."""
+Background hooks may continue after the verdict, until their timeout; their answers are ignored.
+
+Exit code: 0, or the code with which the dialect blocks."""
 
 
 def _command() -> Any:
@@ -299,7 +301,7 @@ def _command() -> Any:
 
     from billhook.serve.hook_server import DIALECTS
 
-    from_help = "The settings file with this entry. If both files have one, hooks still run once per call."
+    from_help = "The settings file that contains this command. If both contain one, the hooks still run once per call."
     deadline_help = "Milliseconds for all hooks together; must be shorter than the agent's timeout."
 
     @click.command("hook", epilog=_EPILOG)

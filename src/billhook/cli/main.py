@@ -16,15 +16,15 @@ GROUPS: dict[str, dict[str, str]] = {
         "doctor": "Check that agents call billhook, and suggest fixes.",
         "demo": "Watch an agent work with hooks. Needs no API key.",
     },
-    "Write rules": {
+    "Write hooks": {
         "add": "Add a recipe: ready-made hooks for one purpose.",
         "remove": "Remove a recipe.",
         "list": "Show all hooks in the order in which they run.",
         "explain": "Show which hooks would run for a command or an event, and why.",
         "fire": "Send a test event to the hooks, and show the verdict.",
-        "test": "Run the tests of your rules.",
+        "test": "Run the tests of your hooks.",
         "check": "Check the hooks for problems and suggest fixes.",
-        "replay": "Show which past events the rules would decide differently.",
+        "replay": "Show which past events the current hooks would decide differently.",
         "trust": "Review the hooks of this project and approve them.",
         "shadow": "Show what hooks in shadow mode would have decided.",
         "promote": "Activate a hook that is in shadow mode.",

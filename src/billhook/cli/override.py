@@ -21,7 +21,7 @@ from billhook.config.config import Config, Entry, HookRow, rows
 from billhook.config.declaration import needs_consent
 from billhook.config.history import ShadowReport, shadow_report, shadow_rows
 from billhook.config.loader import load_config
-from billhook.config.override import LONGEST_PAUSE, WINDOW, DeniedCall, Overrides, Pause, pause_of, set_pause
+from billhook.config.override import LONGEST_PAUSE, DeniedCall, Overrides, Pause, pause_of, set_pause
 from billhook.core.errors import UsageError
 from billhook.core.lazy import later
 from billhook.core.text import counted, one_line, suggestion, visible
@@ -80,7 +80,7 @@ def verb(codes: tuple[str, ...], yes: bool, as_json: bool) -> int:
 def _denied(overrides: Overrides, code: str) -> DeniedCall:
     call = overrides.find(code)
     if call is None:
-        hint = f"codes are in the reasons of denied calls, and valid for a day; a call may run for {WINDOW / 60:g} min"
+        hint = "a code is in the reason of a deny, and valid for a day; `billhook events show` prints it, too"
         raise UsageError(f"no denied call has the code `{code}`", hint=hint)
     return call
 
@@ -158,7 +158,7 @@ Examples:
   billhook shadow --json | jq -r '[.name, .decisions, .per_day] | @tsv'
   billhook promote no-push       activate one of them
 
-Exit code: always 0.""")
+Exit code: 0 done, 2 usage.""")
 @times.option("--since", end=False, default=_LAST_DAYS, help="How far back to look: 30m, 1d, a date.  [default: 7d]")
 @flag("--json", "as_json", "Print one line of JSON for each hook.")
 def shadow_verb(since: str, as_json: bool) -> int:

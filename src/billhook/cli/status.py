@@ -218,7 +218,7 @@ def next_commands(status: FolderStatus) -> list[Command]:
     config = status.config
     found: list[Command] = []
     if status.problems:
-        found.append(("billhook check", f"show {counted(len(status.problems), 'problem')}, each with a fix"))
+        found.append(("billhook check", f"show {counted(len(status.problems), 'problem')}, with fixes"))
     if waiting := _waiting(config):
         found.append(("billhook trust", f"review {waiting}, and approve what may run"))
     if not found and not config.entries:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 import msgspec
 
-from billhook.cli.findings import annotation, finding_data, finding_lines
+from billhook.cli.check import annotation, finding_data, finding_lines
 from billhook.cli.options import flag, option, usage
 from billhook.cli.screen import filled, hanging, hint, progress, report, say, shown_path
 from billhook.config.cases import Case
@@ -35,7 +35,7 @@ Examples:
 Exit code: 0 all pass; 1 a test fails, or (--mutate) a change goes unnoticed;
 2 broken files, no tests, or hooks that are not approved.""")
 @click.argument("files", nargs=-1, metavar="[FILE ...]", type=click.Path(exists=True, dir_okay=False))
-@option("-k", "text", "TEXT", "Run only tests whose line contains this text.")
+@option("-k", "text", "TEXT", "Run only tests whose line in the output contains this text.")
 @flag("--user", "Also test your own hooks.yaml.")
 @flag("--coverage", "Show hooks, cells of the guard's table and permission rules without a test.")
 @flag("--mutate", "Change each rule, and show changes that no test notices.")
@@ -112,7 +112,7 @@ def _as_error(one: Finding) -> CaseResult:
 
 
 def _mutate(suite: Suite, results: Sequence[CaseResult], as_json: bool) -> int:
-    from billhook.testing.mutants import lines, survivors
+    from billhook.testing.coverage import lines, survivors
 
     if any(one.status == "failed" for one in results):
         raise UsageError("--mutate needs tests that pass", hint="fix the failing tests first")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from billhook.cli.options import flag, option, refuse_agents
+from billhook.cli.options import flag, option, refuse_agents, refuse_programs
 from billhook.cli.screen import note, report
 from billhook.serve import control
 from billhook.store.files import state_root, write_atomically
@@ -23,7 +23,13 @@ Exit code: 0 done, 2 usage or failure.""",
 )
 @flag("--no-open", "Print the link only.")
 @option("--fleet", "fleet", "FOLDER", "All hosts of this organisation, until Ctrl-C.", default="")
-@option("--as", "member", "NAME", "With --fleet: whose credentials, such as an approver's.", default="reader")
+@option(
+    "--as",
+    "member",
+    "NAME",
+    "With --fleet: the member whose credentials to use, such as an approver.",
+    default="reader",
+)
 @flag("--json", "as_json", "Print one line of JSON, and open nothing.")
 def verb(no_open: bool, fleet: str, member: str, as_json: bool) -> int:
     """Open a page with the running sessions, their events, the hooks, and the questions that wait for you.
@@ -31,11 +37,13 @@ def verb(no_open: bool, fleet: str, member: str, as_json: bool) -> int:
     The page is served by the daemon on this machine, which is started if it is not running. The link works once, for
     two minutes; then the browser has a cookie until the daemon stops, at most for 12 hours. Docs: docs/ui.md.
     """
-    refuse_agents("`billhook ui`", "only a person can answer questions")
+    refused = "`billhook ui`", "only a person can answer questions"
     if fleet:
+        refuse_agents(*refused)
         from billhook.cli.fleet.events import serve
 
         return serve(Path(fleet), member, lambda root, url: _show(root, url, no_open, as_json))
+    refuse_programs(*refused)
     root = state_root()
     control.start(root, [], lambda: None)
     _show(root, control.page_link(root).url, no_open, as_json)

@@ -75,7 +75,7 @@ class Entry(msgspec.Struct, frozen=True):
     @property
     def pending(self) -> bool:
         """Whether it waits for consent."""
-        return not self.consent.given and self.state not in ("off", "elsewhere")
+        return not self.consent.given and self.state not in ("off", "elsewhere", "not yet")
 
     def with_hook(self, **changes: Any) -> "Entry":
         """The entry with these fields of its hook changed, if it has one."""

@@ -271,7 +271,7 @@ class HookDeclaration(HookFields, frozen=True, kw_only=True):
             case UnsupportedAction(kind):
                 return f"{kind} (not supported yet)"
             case _:
-                return "switched off" if self.switch else "no usable action"
+                return "switched off" if self.switch else "can't be used"
 
 
 def without_secrets(url: str) -> str:

@@ -122,7 +122,9 @@ def builtin_settings(reads: Sequence[FileRead]) -> tuple[dict[str, Builtin], lis
 def _refused_option(layer: Layer, builtin: str, option: str) -> tuple[str, str]:
     """The finding about a setting that a project can't make: what is wrong, and the hint."""
     message = f"a {layer} file can't set `{option}` of `{builtin}` to this value"
-    if builtin == "guard":
+    if (builtin, option) == ("guard", "preset"):
+        message = f"a {layer} file can't disable the guard"
+    elif builtin == "guard":
         message = f"a {layer} file can only make the guard stricter; this `{option}` is ignored"
     return message, "remove it, or set it in your own hooks.yaml"
 
@@ -174,7 +176,7 @@ def settle_order(entries: Sequence[Entry], *, builtins: frozenset[str]) -> tuple
         way = _way_back(i, waits, layer_rank(entry.declared.layer), settled)
         if way:
             message = f"hooks wait for each other: {' -> '.join(settled[at].declared.name for at in way)}"
-            findings.append(entry.declared.finding("BH213", "after", message, "remove one of these `after`"))
+            findings.append(entry.declared.finding("BH213", "after", message, "remove one of these `after` keys"))
             settled[i] = _broken(entry, message)
     return [_waiting(entry, [settled[j] for j in waits[i]], builtins) for i, entry in enumerate(settled)], findings
 

@@ -347,7 +347,7 @@ class _Loading:
         """The settings of `approvals:`, if a file has it."""
         if all(read.approvals is None for read in self.reads):
             return None
-        from billhook.config.approval_settings import approvals_of
+        from billhook.config.approver import approvals_of
 
         settings, findings = approvals_of(self.reads)
         self.problems += findings
@@ -392,7 +392,7 @@ class _Loading:
             read = next(read for read in self.reads if read.source.path == declared.file)
             if elsewhere := runs_itself(self.agent, declared, read, os.path.realpath(client_env.expanduser("~"))):
                 return Entry(declared, consent, "elsewhere", elsewhere)
-        if not consent.given:
+        if not consent.given and (build.runs(declared.action) or declared.broken or declared.gate or consent.before):
             return _pending(declared, consent)
         if declared.broken:
             return _unusable(declared, consent, "broken", declared.broken, f"it can't be used: {declared.broken}")

@@ -183,7 +183,7 @@ def twice(pairs: Iterable[tuple[Node, Node]], file: str) -> Iterator[Finding]:
     for key, _ in pairs:
         before = first.setdefault(key.value, key)
         if before is not key:
-            message = f"duplicate key {quoted(str(key.value))}; the first one is in line {before.line}"
+            message = f"duplicate key {quoted(str(key.value))}; the first one is on line {before.line}"
             hint = "move its entries into the first one" if key.value in _BLOCKS else "remove or rename one of them"
             yield Finding("BH105", message, file, key.line, key.column, hint)
 

@@ -153,7 +153,7 @@ class Pause(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         which = f" ({', '.join(self.hooks)})" if self.hooks else ""
-        return f"billhook is paused until {time.strftime('%H:%M', time.localtime(self.until))}{which}"
+        return f"billhook is paused in this project until {time.strftime('%H:%M', time.localtime(self.until))}{which}"
 
 
 def pauses() -> dict[str, Pause]:

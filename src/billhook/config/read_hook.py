@@ -99,7 +99,7 @@ def _run(entry: "EntryReader") -> Action | None:
 def _check_shell_text(entry: "EntryReader", text: str, node: Node) -> None:
     """A value of an event must not become the program of a shell inside of the shell."""
     if entry.shape == "yaml" and "${" in text and (inner := actions.nested(text)):
-        message = f"`{inner}` runs its text as a program, which must not contain values of the event (`${{...}}`)"
+        message = f"`${{...}}` can't be used in code that `{inner}` runs: the value would become part of the code"
         hint = "put the command into a script; it gets the event on stdin"
         entry.refuse("BH219", message, node, hint)
 

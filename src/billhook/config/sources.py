@@ -17,7 +17,17 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from billhook.agents import EVERY_AGENT, reader_of
-from billhook.config.declaration import LAYERS, Action, Exec, HookDeclaration, Layer, RunAction, Url, needs_consent
+from billhook.config.declaration import (
+    LAYERS,
+    Action,
+    Exec,
+    HookDeclaration,
+    Layer,
+    RunAction,
+    UnsupportedAction,
+    Url,
+    needs_consent,
+)
 from billhook.config.nodes import Node
 from billhook.core import client_env
 from billhook.core.dialect_traits import MEANINGS
@@ -449,7 +459,7 @@ class FileRead(msgspec.Struct, frozen=True, kw_only=True):
     builtins: tuple[Builtin, ...] = ()
     allowed_urls: tuple[str, ...] | None = None
     allowed_header_env: tuple[str, ...] | None = None
-    approvals: Node | None = None  # `approvals:`, read by `approval_settings.py`
+    approvals: Node | None = None  # `approvals:`, read by `approver.py`
     permissions: tuple[tuple[Node, Node], ...] = ()
     """Every `permissions` of the file, also misspelt ones, as nodes: `permissions.py` reads them."""
     lost_permissions: bool = False  # the unreadable part may contain permission rules
@@ -564,8 +574,9 @@ def is_claudes(declared: HookDeclaration, host: str) -> bool:
 
 
 def adopting_command(declared: HookDeclaration) -> str:
-    """The command that moves an entry of Claude Code's settings to billhook; empty if `install` can't edit the file."""
-    if not declared.file.endswith(_FILES[0]):
+    """The command that moves an entry of Claude Code's settings to billhook; empty if `install` can't edit the file
+    or move the entry."""
+    if isinstance(declared.action, UnsupportedAction) or not declared.file.endswith(_FILES[0]):
         return ""
     return f"billhook install claude {'' if declared.layer == 'user' else '--project '}--adopt"
 

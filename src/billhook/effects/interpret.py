@@ -233,6 +233,8 @@ class Interpreter:
         fed = run.fed
         whole = " | ".join(stage.text for stage in stages[:MOST_SHOWN] if isinstance(stage, ScriptCommand))
         for stage, shown in zip(stages[:MOST_STEPS], _shown(stages, run.shown), strict=False):
+            if self.steps <= 0:
+                return self.end("it has too many commands")
             inner = run.inside(fed=fed, shown=shown, state=run.state.copy())
             inner.pipeline = whole
             fed = self._stage(stage, inner)

@@ -20,8 +20,9 @@ from billhook.effects.table import word_set
 FILTERS: Final = READS.keys() - word_set("source . split cmp") | word_set("gunzip gzip sed tee uniq xxd zstd")
 """Programs that print what they read, more or less."""
 TEMPORARY: Final = "/tmp/billhook-mktemp"  # the path that represents the file of `mktemp`
-DOWNLOADS: Final = word_set("curl wget fetch http https xh aria2c lwp-request GET nc ncat")
+DOWNLOADS: Final = word_set("curl wget fetch http https xh aria2c lwp-request GET nc ncat iwr irm")
 PACKERS: Final = frozenset({"tar", "zip", "7z", "gpg"})
+_MOST_PACKED: Final = 32  # words that are looked at
 _COMPUTE: Final = word_set("python python3 node perl ruby php awk gawk lua deno bun eval sh bash")
 _GREPS: Final = frozenset({"grep", "egrep", "fgrep", "rg"})
 _SELECT: Final = frozenset({"grep", "egrep", "fgrep", "sort", "uniq", "head", "tail", "tac"})
@@ -123,7 +124,7 @@ def _filtered(words: tuple[str, ...], fed: Value, run: Run) -> Value:
         return fed
     if name in FILTERS and (files := _files(words)):
         return _of_files(words, files, run)
-    if prints_secret(words) or (name in PACKERS and any(_holds_secret(run.path(word)) for word in words[1:])):
+    if prints_secret(words) or (name in PACKERS and _packs_secret(words[1:_MOST_PACKED], run)):
         return Value(UNKNOWN, frozenset({"secret"}))
     if name in ("env", "printenv") or (len(words) == 1 and name in ("set", "export", "declare")):
         return Value(UNKNOWN, frozenset({"environment"}))
@@ -152,9 +153,14 @@ def _processes(words: Sequence[str]) -> frozenset[str]:
     return frozenset({PROCESSES, PROCESSES + shlex.join(words[1:])})
 
 
-def _holds_secret(path: str) -> bool:
-    """Whether an archive of a path holds a secret file."""
-    return any(is_secret_file(path + end) for end in ("", "/_", "/credentials"))
+def _packs_secret(words: Sequence[str], run: Run) -> bool:
+    """Whether an archive of what words name holds a secret file; one that leaves files out may leave out these."""
+    paths = [] if any(word.startswith(("--exclude", "-x")) for word in words) else map(run.path, words)
+    return any(
+        is_secret_file(path + end)
+        for path in paths
+        for end in ("", "/_", "/credentials", *(f"/{name}" for name in run.world.fs.names(path)))
+    )
 
 
 def _files(words: Sequence[str]) -> list[str]:

@@ -95,7 +95,7 @@ INTERPRETERS: Final[dict[str, Wrapper]] = {
     "perl": Wrapper("IM", ends="-e -E"),
     "php": Wrapper("dc", ends="-r"),
     **dict.fromkeys(("lua", "luajit", "Rscript", "R", "osascript", "julia", "groovy"), Wrapper("l", ends="-e")),
-    "elixir": Wrapper("rS", "require", ends="-e --eval"),
+    **dict.fromkeys(("elixir", "iex"), Wrapper("rS", "require", ends="-e --eval")),
     **dict.fromkeys(("pwsh", "powershell", "cmd"), Wrapper(ends="-c -C")),
     **dict.fromkeys(("tsx", "ts-node"), Wrapper("rCPO", "require project", ends="-e --eval --print", later="-p")),
     **dict.fromkeys(("tclsh", ".", "source"), Wrapper()),

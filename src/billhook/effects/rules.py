@@ -201,7 +201,8 @@ _HARMLESS: Final = frozenset({"[", "test", "true", "false", ":"})
 _NO_BRACES: Final = str.maketrans("", "", "{},")
 _LIST = re.compile(r"[|,&\s]")
 _SECOND_RULE = re.compile(r"\)\s*(?:[,|;&]+|\band\b|\bor\b|\s)\s*(?:[A-Z]\w*|mcp__\w+)\(")
-_ONE = "Exactly one rule; no and/or/list"
+_SECOND = re.compile(r"\)\s*(?:[,|;&]|(?:and|or)\b)")
+_COMMAND = re.compile(r"[a-z][\w./-]*\s+(?!and\b|or\b)[^|,&]*")
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -297,9 +298,13 @@ def _parse(text: str) -> Rule:
     tool = tool.strip()
     if not tool:
         raise RuleError(f"no tool before the parenthesis in `{rule}`", hint=f"write `Bash{rule}`, or the tool you mean")
-    if _LIST.search(tool) or _SECOND_RULE.search(rule):
-        raise RuleError(f"`{rule}` is not one rule. {_ONE}", hint="write one entry for each rule")
-    if ")" in tool or (opened and not rest.endswith(")")):
+    if not opened and _COMMAND.fullmatch(rule):
+        raise RuleError(f"`{rule}` names no tool", hint=f"write `Bash({rule})`")
+    is_open = ")" in tool or (opened and not rest.endswith(")"))
+    if _LIST.search(tool) or _SECOND_RULE.search(rule) or (is_open and _SECOND.search(rule)):
+        message = f"`{rule}` is not one rule: `and`, `or` and lists are not supported"
+        raise RuleError(message, hint="write one entry for each rule")
+    if is_open:
         raise RuleError(f"unbalanced parenthesis in `{rule}`", hint="write `Tool` or `Tool(specifier)`, ending in `)`")
     if not opened:
         return Rule(tools.canonical(tool))

@@ -214,6 +214,9 @@ def word_set(words: str) -> frozenset[str]:
 
 def apply_row(row: Row, call: Call) -> Iterator[Effect]:
     """The effects of a command by one row; none where the row is about another subcommand, or the options spare it."""
+    for plain, patterns in _choices(row.words)[:1]:
+        if not patterns and plain.isdisjoint(call.command.args):
+            return  # most rows of a program are about other subcommands
     if row.values:
         call = call.with_values(row.values)
     left = _operands_left(row, call.operands)
@@ -243,17 +246,22 @@ def _on_file(row: Row, call: Call, word: str, recursive: bool, weight: Weight) -
 
 def _operands_left(row: Row, operands: list[str]) -> list[str] | None:
     """The operands without those that the row's own words take; None where they differ."""
-    wanted = row.words.split()[1:]
+    wanted = _choices(row.words)
     if len(operands) < len(wanted):
         return None
-    chosen = list(zip(operands, wanted, strict=False))
-    if not all(_fits(operand, choice) for operand, choice in chosen):
-        return None
-    return [operand for operand, choice in chosen if "*" in choice] + operands[len(wanted) :]
+    free: list[str] = []  # what a pattern takes is a target
+    for operand, (plain, patterns) in zip(operands, wanted, strict=False):
+        if operand not in plain and not any(fnmatchcase(operand, each) for each in patterns):
+            return None
+        free += [operand] if patterns else []
+    return free + operands[len(wanted) :]
 
 
-def _fits(operand: str, choice: str) -> bool:
-    return any(operand == each or ("*" in each and fnmatchcase(operand, each)) for each in choice.split("|"))
+@functools.lru_cache(maxsize=4096)
+def _choices(words: str) -> tuple[tuple[frozenset[str], tuple[str, ...]], ...]:
+    """The alternatives for each word behind the program: those that are plain, and patterns."""
+    parts = [choice.split("|") for choice in words.split()[1:]]
+    return tuple((frozenset(part), tuple(each for each in part if "*" in each)) for part in parts)
 
 
 def _applies(row: Row, call: Call) -> bool:

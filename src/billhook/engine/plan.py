@@ -291,7 +291,7 @@ def _order(hooks: list[Hook], renamed: dict[str, str]) -> list[Hook]:
                 heapq.heappush(ready, (_turn(hooks[j]), j))
     if waiting:
         names = _cycle(waiting, hooks)
-        raise PlanError(f"hooks wait for each other: {' -> '.join(names)}", hint="remove one of these `after`")
+        raise PlanError(f"hooks wait for each other: {' -> '.join(names)}", hint="remove one of these `after` keys")
     return ordered
 
 

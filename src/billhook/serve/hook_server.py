@@ -467,7 +467,7 @@ class HookServer:
             self._look_at_the_clock()
             verdict = await self._ask(config, event)
             answer = verdict.as_answer(self.dialect.meanings.join)
-            if answer.decision is Decision.ASK:  # if the agent can't ask, the answer explains how to allow the call
+            if answer.decision in (Decision.ASK, Decision.DENY):  # a refusal explains how to allow the call
                 answer = encoded(verdict, self.dialect).answer
             answer = brought(config.root, self.dialect, event, answer)
             return SharedVerdict(answer, tuple(_discreet(verdict.warnings)))

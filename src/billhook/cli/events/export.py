@@ -4,7 +4,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,8 +28,7 @@ from billhook.effects.conditions import cell_of
 from billhook.store.files import StoreError
 from billhook.store.log import Record
 from billhook.store.log.verify import Head, VerifyResult, export, export_head, exported, exported_head, verify
-from billhook.testing.judge import judged_then
-from billhook.testing.past_event import decided_by, event_of
+from billhook.testing.judge import decided_by, event_of, judged_then
 
 _SHOWN = 20  # findings on the screen; `--json` has more
 
@@ -130,10 +129,13 @@ def _summary(found: VerifyResult, expected: Head | None, target: str) -> Iterato
         yield f"{counted(found.torn, 'incomplete line')} of crashed processes; noted at the time, and no record is lost"
     yield f"head {found.head}"
     if expected is None:
-        remedy = "to detect that, store this head elsewhere (`billhook events verify --head`), or set `export_head_to`"
+        remedy = (
+            "store this head elsewhere (`billhook events verify --head`), or set the option `export_head_to` of the "
+            "built-in `event-logger`"
+        )
         if target:
             remedy = f"the daemon stores the head in {shown_path(target)}; `billhook events verify --head` does so now"
-        text = "nothing outside of this log shows whether its end was cut off, or all of it rewritten"
+        text = "without a stored head, a log whose end was cut off, or that was rewritten as a whole, can't be detected"
         yield from filled(f"{text}; {remedy}", 0, table_width())
     else:
         yield f"the log contains the head that was exported at record {expected.seq}"
@@ -150,8 +152,9 @@ Examples:
 def export_verb(filters: Filters, part: Slice) -> int:
     """Print the lines of the log byte for byte, one JSON object per line, oldest first.
 
-    Without filters, this is the whole log of this project, with the log's notes, so that the chain of hashes can be
-    checked elsewhere. The content of side files is not included; `billhook events --json` prints complete records.
+    Without filters, this is the whole log of this project, with the records that the log has about itself, so that the
+    chain of hashes can be checked elsewhere. Large fields that are stored in separate files are not included;
+    `billhook events --json` prints complete records.
     """
     logs = chosen(filters, here())
     if not logs.count():
@@ -164,7 +167,7 @@ def export_verb(filters: Filters, part: Slice) -> int:
     sys.stdout.buffer.flush()
     if aside:
         what = "1 record has a part" if aside == 1 else f"{aside} records have parts"
-        note(f"{what} in side files, which are not exported; `billhook events --json` prints complete records")
+        note(f"{what} in separate files, which are not exported; `billhook events --json` prints complete records")
     if logs.foreign:
         note(f"skipped {counted(logs.foreign, 'line')} that billhook did not write")
     return 0
@@ -283,25 +286,17 @@ _AFTER_PATH: Final = r"""(?![^\s"'`=:,;|&<>()/])"""
 def _portable(call: dict[str, Any], record: Record) -> dict[str, Any]:
     """The call with paths below the project relative, and those below the home folder with `~`, as far as today's
     hooks judge it the same. Tests run in the project's folder, whose path differs in other checkouts."""
+    from billhook.config.actions import each_text
     from billhook.config.loader import load_for_cwd
 
     config, home = load_for_cwd(record.cwd), os.path.expanduser("~")
     project = re.compile(f"{_BEFORE_PATH}{re.escape(config.project)}(?:(/)(?=[\\w.])|/?{_AFTER_PATH})")
     own = re.compile(f"{_BEFORE_HOME}{re.escape(home)}{_AFTER_PATH}")
-    relative = _replaced(call, lambda text: project.sub(lambda found: "" if found[1] else ".", text))
-    short = _replaced(relative, lambda text: own.sub("~", text))
+    relative = each_text(call, lambda text: project.sub(lambda found: "" if found[1] else ".", text))
+    short = each_text(relative, lambda text: own.sub("~", text))
     wanted = _judgement(call, record.cwd, config)
     same = (one for one in (short, relative) if _judgement(one, config.project, config) == wanted)
     return next(same, call)
-
-
-def _replaced(value: Any, change: Callable[[str], str]) -> Any:
-    """A value with every string in it changed."""
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, list):
-        return [_replaced(one, change) for one in value]
-    return {key: _replaced(one, change) for key, one in value.items()} if isinstance(value, dict) else value
 
 
 def _judgement(call: dict[str, Any], cwd: str, config: Config) -> Any:

@@ -212,7 +212,9 @@ Exit code: 0 done, or installed already; 1 no agent was found, or you
 declined; 2 refused, or a file can't be changed.""")
 @click.argument("agents", nargs=-1, metavar="AGENT ...", shell_complete=complete_among([*AGENTS, ALL]))
 @scope_options
-@option("--events", "NAME,...", "Only these events.  [default: those that hooks need]", multiple=True)
+@option(
+    "--events", "NAME,...", "Only these events.  [default: the usual events, and those that hooks need]", multiple=True
+)
 @flag("--dry-run", "dry", "Show the changes without making them.")
 @flag("--adopt", "Move the hooks in that file to billhook; uninstall restores them.")
 @flag("--http", "Let the agent call the daemon over HTTP, if it supports that.")
@@ -232,8 +234,8 @@ def verb(
 ) -> int:
     """Add billhook to an agent's settings.
 
-    Shows the diff (one entry if the file is new), keeps a backup of the file, and can be repeated. Comments, order and
-    layout are kept. `billhook uninstall` restores the file byte for byte.
+    Shows the diff (for a new file, only the entry of one event), keeps a backup of the file, and can be repeated.
+    Comments, order and layout are kept. `billhook uninstall` restores the file byte for byte.
 
     --user writes the absolute path of billhook-hook into your own settings. --project writes settings that are
     committed and shared; on a machine without billhook, they deny calls and show how to install it.

@@ -304,7 +304,7 @@ def lint_exits(hook: HookDeclaration) -> Iterator[Finding]:
     wrong = list(_wrong_code(hook, evidence)) if any(kind.block is Block.DENY for kind in events) else []
     yield from wrong
     if not (wrong or hook.gate or hook.background or hook.shadow) and _is_guard(hook, [known for _, known in evidence]):
-        message = "this guard fails open: if it crashes, times out or can't start, the action continues"
+        message = f"{hook.subject} fails open: if it crashes, times out or can't start, the action continues"
         yield finding(hook, "BH506", "action", message, _closing(hook))
 
 
@@ -315,7 +315,7 @@ def _wrong_code(hook: HookDeclaration, evidence: list[tuple[str, ExitFacts]]) ->
     exits_1, exits_2 = any(known.exits_1 for known in every), any(known.exits_2 for known in every)
     if hook.dialect in _BLOCKS_WITH_2 and hook.on_failure != "deny" and exits_1 and not exits_2:
         outcome = "the user is only asked" if hook.on_failure == "ask" else "the action continues"
-        message = f"{hook.subject} blocks with exit 1, but under `{hook.dialect}` that is a failure: {outcome}"
+        message = f"{hook.subject} exits with 1, but in the dialect `{hook.dialect}` only exit code 2 blocks: {outcome}"
         for word, known in evidence:
             line = known.refuses_with_1
             # A command in the file that exits with 1 probably refuses. In a gate it may report a failure on purpose, so
@@ -327,7 +327,7 @@ def _wrong_code(hook: HookDeclaration, evidence: list[tuple[str, ExitFacts]]) ->
                 yield finding(hook, "BH504", "action", message, _instead("exit 2", word, line) + closing)
                 return
     if hook.dialect == "lesson" and "PreToolUse" in hook.events and exits_2 and not exits_1:
-        message = f"{hook.subject} blocks with exit 2, but under `lesson` that only informs the model: the tool runs"
+        message = f"{hook.subject} exits with 2, but in the dialect `lesson` only exit code 1 blocks: the tool runs"
         message += "; `gate` does not change that" if hook.gate else ""
         for word, known in evidence:
             if known.exits_2 and (known.refuses or hook.gate):
@@ -469,6 +469,7 @@ def _unusable(hook: HookDeclaration, module: str, function: str, place: Place) -
             yield finding(hook, "BH405", "action", message, "fix the syntax")
     elif parsed is not None and (problem := _signature_problem(parsed, function)):
         hint = "change its parameters to `(event)`, `(event, ctx)` or `(ctx)`"
+        hint = f"name a function of {place.file}" if problem == _NO_FUNCTION else hint
         yield finding(hook, "BH405", "action", f"`{module}:{function}` can't be called: {problem}", hint)
 
 
@@ -493,9 +494,10 @@ def _signature_problem(module: ast.Module, name: str) -> str:
     if isinstance(last.value, ast.Lambda):
         return _arguments_problem(last.value.args)
     targets = last.targets if isinstance(last, ast.Assign) else [last.target]
-    return "it is not a function" if all(isinstance(one, ast.Name) for one in targets) else ""
+    return _NO_FUNCTION if all(isinstance(one, ast.Name) for one in targets) else ""
 
 
+_NO_FUNCTION = "it is not a function"
 _NO_FUNCTIONS = (ast.Lambda, ast.Constant, ast.JoinedStr, ast.Dict, ast.List, ast.Set, ast.Tuple)
 """Values that are certainly not a function, or certainly one."""
 

@@ -352,7 +352,7 @@ def _unknown_names(hook: HookDeclaration, wanted: list[type[Event]], row: Meanin
         else:
             values = ", ".join(dict.fromkeys(value for kind in wanted for value in _values(kind, row)))
             elsewhere = any(name in VALUES.get(kind.__name__, "").split() for kind in wanted)
-            here = f" under `{row.name}`" if elsewhere else ""
+            here = f" in the dialect `{row.name}`" if elsewhere else ""
             message = (
                 f"`{name}` is not a {wanted[0].match_field} of {listed(list(hook.events))}{here}: it never matches"
             )
@@ -380,7 +380,7 @@ def _slip(name: str, known: str, wanted: list[type[Event]], row: Meanings) -> st
         if known.startswith("mcp__"):
             return f"`{name}` never matches: the tools of MCP servers begin with `mcp__`; case counts"
         if row.naming == "canonical" and known in (canonical(name), _ELSEWHERE.get(name)):
-            return f"`{name}` never matches: under `{row.name}` the tool is called `{known}`"
+            return f"`{name}` never matches: in the dialect `{row.name}` the tool is called `{known}`"
         why = "matchers are case-sensitive" if name.lower() == known.lower() else "check the spelling"
         return f"`{name}` never matches: the tool is called `{known}`; {why}"
     return f"`{name}` never matches: {wanted[0].match_field} can be `{known}`"

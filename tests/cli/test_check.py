@@ -83,7 +83,7 @@ def test_findings(project: Path) -> None:
   hint: write `"matcher": "Bash"`
 .claude/settings.json:5:68: BH401 `./guard.sh` does not exist
   hint: create it, or correct the path (relative to <project>)
-.claude/settings.json:5:93: BH501 `timeout` is in seconds: 5000 is 83 minutes
+.claude/settings.json:5:93: BH501 `timeout` is in seconds, not milliseconds: 5000 is 83 minutes
   hint: write `"timeout": 5`
 .claude/settings.json:7:5: BH201 unknown event `PostToolUsed`
   hint: did you mean `PostToolUse`?

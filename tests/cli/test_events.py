@@ -99,7 +99,7 @@ Options:
   -d, --decision D,..        Only these decisions: none, allow, ask, defer,
                              deny.
   --hook H                   Only events for which this hook ran, or was
-                             skipped for a reason; `guard` also matches
+                             skipped although it matched; `guard` also matches
                              project/guard and user/guard#2.
   --failed                   Only events for which a hook failed, timed out or
                              could not start.

@@ -89,7 +89,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-# In parts, so that they run in parallel; 5,000 examples in all, most of them in the slow suite.
+# In parts, so that they run in parallel; most of the examples are in the slow suite.
 @pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 4))])
 @settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
 @given(user=st.one_of(files, broken), project=st.one_of(files, files, files, broken), data=st.data())

@@ -28,12 +28,12 @@ ALL = [
     for number, case in enumerate(plain(one.sections({}))["tests"])
 ]
 CASES = [pytest.param(one, case, id=name) for name, one, case in ALL]
-DIFFERENT = [
-    *{(one.name, str(case.get("expect")), "by" in case): (name, one, case) for name, one, case in ALL}.values()
-]
-"""One case for each recipe and decision: the same answer is written in the same way."""
-IN_AGENTS = [pytest.param(one, case, id=name) for name, one, case in DIFFERENT]
-SHELL = [pytest.param(one, case, id=name) for name, one, case in ALL if "bash" in case]
+DIFFERENT = {
+    (event_of(case)["hook_event_name"], str(case.get("expect")), *case): (name, one, case) for name, one, case in ALL
+}
+"""One case for each event, decision and kind of expectation: the same answer is written in the same way."""
+IN_AGENTS = [pytest.param(one, case, id=name) for name, one, case in DIFFERENT.values()]
+SHELL = [pytest.param(one, case, id=name) for name, one, case in DIFFERENT.values() if "bash" in case]
 
 
 @pytest.fixture(autouse=True)
@@ -45,12 +45,12 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Scratch:
     """An empty project to which the recipe of the test was added."""
-    return Scratch(tmp_path, added(request.node.callspec.params["recipe"]), monkeypatch)
+    return Scratch(tmp_path, added(request.node.callspec.params["recipe"].name), monkeypatch)
 
 
 @cache
-def added(recipe: Recipe) -> str:
-    return edit_yaml.with_sections(None, "hooks.yaml", recipe.sections({})).decode()
+def added(name: str) -> str:
+    return edit_yaml.with_sections(None, "hooks.yaml", RECIPES[name].sections({})).decode()
 
 
 def test_there_are_enough() -> None:
@@ -141,7 +141,7 @@ def client_event(client: str, command: str, scratch: Scratch) -> Event:
 
 
 def in_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> Scratch:
-    scratch = Scratch(tmp_path, added(RECIPES[name]), monkeypatch)
+    scratch = Scratch(tmp_path, added(name), monkeypatch)
     scratch.git("init", "-q")
     scratch.file("kept.txt", "one\n")
     scratch.git("add", "kept.txt")
@@ -175,7 +175,7 @@ def test_commit_each_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_tests_before_stop_ends_at_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After three times the agent may stop, and the user gets a message."""
-    scratch = Scratch(tmp_path, added(RECIPES["tests-before-stop"]), monkeypatch)
+    scratch = Scratch(tmp_path, added("tests-before-stop"), monkeypatch)
     case = {"event": {"hook_event_name": "Stop"}, "files": {"Makefile": "test:\n\t@false\n"}}
     seen = [scratch.fire(scratch.event(case)) for _ in range(4)]
 
@@ -220,7 +220,7 @@ def test_session_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_event_log_is_lines_of_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One line for each event, whatever is in it."""
-    scratch = Scratch(tmp_path, added(RECIPES["event-log"]), monkeypatch)
+    scratch = Scratch(tmp_path, added("event-log"), monkeypatch)
     for command in ("ls", "printf 'a\nb' > '$x'"):
         scratch.fire(scratch.event({"bash": command}))
     lines = (scratch.project / ".billhook" / "events.log").read_text().splitlines()
@@ -230,7 +230,7 @@ def test_event_log_is_lines_of_json(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_format_really_formats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file with a hostile name is formatted, and its name stays a name."""
-    scratch = Scratch(tmp_path, added(RECIPES["format-after-edit"]), monkeypatch)
+    scratch = Scratch(tmp_path, added("format-after-edit"), monkeypatch)
     name = "a; touch hacked; $(touch hacked) b.py"
     given = {"file_path": str(scratch.project / name), "content": ""}
     event = {"hook_event_name": "PostToolUse", "tool_name": "Write", "tool_input": given, "tool_response": "ok"}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from billhook.testing.network import refusal
+from billhook.testing.runner import network_refusal
 from cli.terminal import PROGRAM
 from rules.place import RULES, RulesPlace, tree
 
@@ -276,7 +276,7 @@ def port() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-@pytest.mark.skipif(bool(refusal()), reason=refusal())
+@pytest.mark.skipif(bool(network_refusal()), reason=network_refusal())
 @pytest.mark.parametrize("cases", [1, 20])
 def test_programs_reach_no_network(place: RulesPlace, port: int, cases: int) -> None:
     """With one worker process and with several. A server that a program starts itself can be reached."""
@@ -292,7 +292,7 @@ def test_programs_reach_no_network(place: RulesPlace, port: int, cases: int) -> 
     assert (code, lines[-1]["passed"], lines[-1]["network"]) == (0, cases, None), lines
 
 
-@pytest.mark.skipif(bool(refusal()), reason=refusal())
+@pytest.mark.skipif(bool(network_refusal()), reason=network_refusal())
 def test_python_hooks_reach_no_network(place: RulesPlace, port: int) -> None:
     code = f"import socket\nfrom billhook import deny\n\ndef judge(event):\n    try:\n        {{}}\n{' ' * 4}"
     connect = f"socket.create_connection(('127.0.0.1', {port}))"

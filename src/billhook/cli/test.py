@@ -10,7 +10,7 @@ from typing import Any
 import click
 import msgspec
 
-from billhook.cli.findings import annotation, finding_data, finding_lines
+from billhook.cli.check import annotation, finding_data, finding_lines
 from billhook.cli.options import flag, option, usage
 from billhook.cli.screen import filled, hanging, hint, progress, report, say, shown_path
 from billhook.config.cases import Case
@@ -112,7 +112,7 @@ def _as_error(one: Finding) -> CaseResult:
 
 
 def _mutate(suite: Suite, results: Sequence[CaseResult], as_json: bool) -> int:
-    from billhook.testing.mutants import lines, survivors
+    from billhook.testing.coverage import lines, survivors
 
     if any(one.status == "failed" for one in results):
         raise UsageError("--mutate needs tests that pass", hint="fix the failing tests first")

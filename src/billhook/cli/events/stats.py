@@ -10,12 +10,13 @@ import msgspec
 
 from billhook.builtins.metrics import HookStats, Tally
 from billhook.cli import times
-from billhook.cli.events import TRUST, query, show_list, show_nothing
+from billhook.cli.events import query, show_list, show_nothing
 from billhook.cli.options import flag, option, usage
 from billhook.cli.screen import aligned, note, report, shown_path, width
 from billhook.cli.times import shown_time
 from billhook.config import loader
 from billhook.config.history import budget_of
+from billhook.config.trust import TRUST
 from billhook.core import tools
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, flat, visible

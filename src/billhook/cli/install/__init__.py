@@ -111,8 +111,7 @@ _WOULD = {"installed": "would install", "updated": "would update", "removed": "w
 def _lines(change: plan.InstallChange, dry: bool) -> Iterator[str]:
     title, file, backup = change.target.host.title, visible(shown_path(change.file)), change.target.shelf.backup
     if change.state in ("already", "absent"):
-        state = "already" if change.state == "already" else "not"
-        yield from filled(f"{title}: {state} installed in {file}; nothing was changed", 0)
+        yield f"{title}: {'already' if change.state == 'already' else 'not'} installed in {file}; nothing was changed"
         return
     word = _WOULD[change.state] if dry else change.state
     names = ", ".join(map(visible, change.adopted))

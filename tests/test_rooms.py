@@ -71,10 +71,10 @@ def modules(room: str) -> list[tuple[str, Path]]:
 
 
 def test_only_rooms_and_the_public_face() -> None:
-    """The package's folder holds the rooms, `__init__`, `__main__`, the pytest plugin and the typing marker."""
+    """The package's folder holds the rooms, `__init__`, `__main__` and the typing marker."""
     assert sorted(ORDER) == ROOMS
     files = {path.name for path in ROOT.iterdir() if path.is_file()}
-    assert files == {"__init__.py", "__main__.py", "pytest.py", "py.typed"}
+    assert files == {"__init__.py", "__main__.py", "py.typed"}
 
 
 def test_one_name_for_one_class() -> None:

@@ -94,7 +94,11 @@ class _Renamed(ModuleType):
         return getattr(importlib.import_module(_RENAMED[self.__name__]), name)
 
 
-_RENAMED = {"billhook.rules": "billhook.effects.rules", "billhook.webhooks": "billhook.runners.webhook"}
+_RENAMED = {
+    "billhook.pytest": "billhook.testing.expectations",
+    "billhook.rules": "billhook.effects.rules",
+    "billhook.webhooks": "billhook.runners.webhook",
+}
 sys.modules |= {name: _Renamed(name) for name in _RENAMED}
 
 

@@ -362,15 +362,9 @@ def test_what_waits_for_approval_is_named_once(place: Place) -> None:
     assert ended.err.count("note: ") == 2
     hook = "note: 1 hook in .billhook/hooks.yaml is not approved and did not run: theirs."
     assert f"{hook} Review it: billhook trust\n" in ended.err
-    waits = "note: 2 allow rules are not approved and do not apply: permissions.allow of .claude/settings.json"
-    assert f"{waits} (`billhook trust` shows them)\n" in ended.err
+    waits = "note: permissions.allow of .claude/settings.json: the rules have no effect until you approve them"
+    assert f"{waits} (`billhook trust`)\n" in ended.err
     assert ", 0 hooks, " in ended.err and "needs permission" in ended.err
-
-
-def test_one_rule_that_waits_is_named_as_one(place: Place) -> None:
-    """Singular for one rule."""
-    place.file(".claude/settings.json", json.dumps({"permissions": {"allow": ["Bash(ls)"]}}))
-    assert "note: 1 allow rule is not approved and does not apply: " in agent(place, SAYS).err
 
 
 # -- exit codes

@@ -209,7 +209,6 @@ PreToolUse Write: a.py
      .billhook/hooks.yaml:15
 
   -  lint  skipped: it listens for `PostToolUse`, not `PreToolUse`
-     to change that: write `events: [PostToolUse, PreToolUse]`
      ./lint.sh
      .billhook/hooks.yaml:23
 

@@ -426,7 +426,7 @@ def test_colours_on_a_terminal() -> None:
     assert ended.screen == snapshot("""\
 \x1b[1mPreToolUse Bash\x1b[0m
 
-  hook-1  \x1b[31mdeny           \x1b[0m      N.N ms  \x1b[2mexit 2\x1b[0m
+  \x1b[36mhook-1\x1b[0m  \x1b[31mdeny           \x1b[0m      N.N ms  \x1b[2mexit 2\x1b[0m
           blocked by a PreToolUse hook
 
 \x1b[1mverdict \x1b[0m  \x1b[31mdeny\x1b[0m

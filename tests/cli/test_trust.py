@@ -86,13 +86,13 @@ def test_screen(two: Place) -> None:
     assert steady(two.run("trust")) == snapshot("""\
 1 of 2  lint  (not approved yet)
 
+  run         ./scripts/lint.sh --fix
   events      PostToolUse
   match       Write|Edit
-  runs        ./scripts/lint.sh --fix
-  dialect     claude
-  timeout     20 s
-  on failure  the event continues without its answer
   priority    100
+  timeout     20
+  on failure  allow
+  dialect     claude
   from        hooks.yaml:2
   hash        <hash>
   files       scripts/lint.sh  47 bytes, sha256 214fa34c9605
@@ -104,13 +104,12 @@ def test_screen(two: Place) -> None:
 
 2 of 2  guard  (not approved yet)
 
+  exec        ["./guard.sh","--strict"]
   events      PreToolUse
   if          Bash(terraform *)
-  runs        ["./guard.sh","--strict"]
-  dialect     claude
-  timeout     600 s (default)
-  on failure  gate: the event is denied
   priority    100
+  on failure  deny
+  dialect     claude
   from        hooks.yaml:7
   hash        <hash>
   files       guard.sh  17 bytes, sha256 306c6ca74075
@@ -124,7 +123,7 @@ def test_screen(two: Place) -> None:
 2 hooks wait: lint, guard
 -- stderr
 
-hint: run it in a terminal to decide about each hook; `--yes` approves the named hooks, `--all --yes` all
+hint: run `billhook trust` in a terminal to decide about each hook; `--yes` approves the named hooks, `--all --yes` all
 -- exit 1
 """)
     assert states(two) == {"lint": "new", "guard": "new"}
@@ -137,13 +136,13 @@ def test_changed_screen(two: Place) -> None:
     assert two.plain(steady(two.run("trust"))) == snapshot("""\
 1 of 1  lint  (changed since it was approved on <date>)
 
+  run         ./scripts/lint.sh --fix
   events      PostToolUse
   match       Write|Edit
-  runs        ./scripts/lint.sh --fix
-  dialect     claude
-  timeout     20 s
-  on failure  the event continues without its answer
   priority    100
+  timeout     20
+  on failure  allow
+  dialect     claude
   from        hooks.yaml:2
   hash        <hash>
   files       scripts/lint.sh  77 bytes, sha256 285f9dffbb5c
@@ -168,7 +167,7 @@ def test_changed_screen(two: Place) -> None:
 1 hook waits: lint
 -- stderr
 
-hint: run it in a terminal to decide about each hook; `--yes` approves the named hooks, `--all --yes` all
+hint: run `billhook trust` in a terminal to decide about each hook; `--yes` approves the named hooks, `--all --yes` all
 -- exit 1
 """)
 
@@ -189,13 +188,12 @@ def test_every_kind_of_hook_is_shown_whole(place: Place) -> None:
     assert steady(place.run("trust")) == snapshot("""\
 1 of 5  python  (not approved yet)
 
+  python      policies:check
   events      Stop
-  runs        Python function policies:check
-  dialect     claude
-  timeout     600 s (default)
-  background  it answers later
-  on failure  the event continues without its answer
   priority    100
+  on failure  allow
+  background  true
+  dialect     claude
   from        hooks.yaml:2
   hash        <hash>
   files       policies.py  20 bytes, sha256 bad0e406d7f1
@@ -206,45 +204,46 @@ def test_every_kind_of_hook_is_shown_whole(place: Place) -> None:
 
 2 of 5  web  (not approved yet)
 
-  events      Stop
-  sends to    https://example.com/hook
-  headers     X-Key
-  may send    the variables KEY
-  dialect     claude
-  timeout     600 s (default)
-  on failure  the event continues without its answer
-  priority    5
-  from        hooks.yaml:6
-  hash        <hash>
+  url              https://example.com/hook
+  url.headers      X-Key, $KEY
+  url.allowed env  KEY
+  events           Stop
+  priority         5
+  on failure       allow
+  dialect          claude
+  from             hooks.yaml:6
+  hash             <hash>
 
 3 of 5  text  (not approved yet)
 
+  inject      Be nice
   events      SessionStart, Stop
-  injects     Be nice
   priority    100
   after       web
+  on failure  allow
+  dialect     claude
   from        hooks.yaml:12
   hash        <hash>
 
 4 of 5  lines  (not approved yet)
 
-  events      UserPromptSubmit
-  runs        one
+  run         one
               two
-  dialect     claude
-  timeout     30 s (default)
-  on failure  the event continues without its answer
+  events      UserPromptSubmit
   priority    100
+  on failure  allow
+  dialect     claude
   from        hooks.yaml:16
   hash        <hash>
 
 5 of 5  broken  (not approved yet)
 
   events      PreToolUse
+  priority    100
+  on failure  deny
+  dialect     claude
   broken      `match` must be a string, not a number
               once approved, it blocks its events until it is fixed
-  on failure  gate: the event is denied
-  priority    100
   from        hooks.yaml:21
   hash        <hash>
 
@@ -252,9 +251,15 @@ def test_every_kind_of_hook_is_shown_whole(place: Place) -> None:
 5 hooks wait: python, web, text, lines, broken
 -- stderr
 
-hint: run it in a terminal to decide about each hook; `--yes` approves the named hooks, `--all --yes` all
+hint: run `billhook trust` in a terminal to decide about each hook; `--yes` approves the named hooks, `--all --yes` all
 -- exit 1
 """)
+
+
+def test_an_answer_without_a_reason_is_shown(place: Place) -> None:
+    """`deny: true` has no reason, and is shown as a deny."""
+    place.file("hooks.yaml", "hooks: {no: {events: Stop, deny: true}}\n")
+    assert "\n  deny        (no reason)\n" in place.run("trust").out
 
 
 def test_scripts_are_shown_in_full(place: Place) -> None:

@@ -184,7 +184,7 @@ def hook(**fields: Any) -> str:
             {"events": "[Stop, PostToolUse]"},
             event(),
             "it listens for `Stop` and `PostToolUse`, not `PreToolUse`",
-            "write `events: [Stop, PostToolUse, PreToolUse]`",
+            "",
             id="another event",
         ),
         pytest.param(
@@ -238,7 +238,6 @@ def test_what_json_files_should_hold(project: Project) -> None:
     text = '{"hooks": {"PreToolUse": [{"matcher": "bash", "hooks": [{"type": "command", "command": "true"}]}]}}'
 
     assert one(project, text, event(), "~/.claude/settings.json").fix == 'write `"matcher": "Bash"`'
-    assert one(project, text, event("Stop"), "~/.claude/settings.json").fix == 'add it under `"Stop"`, too'
 
 
 def test_not_approved_and_changed(project: Project) -> None:

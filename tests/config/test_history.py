@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from billhook.config.config import HookRow, rows
-from billhook.config.history import NameHistory, budget_of, facts, last_fired, lint_log, log_of, recent
+from billhook.config.history import budget_of, facts, last_fired, lint_log, log_of, recent
 from billhook.config.trust import record_trust
 from billhook.store.files import StoreError, log_folder
 from config.logged import at, content, said, write
@@ -57,6 +57,11 @@ def test_without_a_log(project: Project) -> None:
 # -- when hooks last fired
 
 
+def hooks_called(*names: str) -> list[HookRow]:
+    rest: Any = {"what": "", "kind": "", "trust": "", "state": "runs", "effect": "runs", "layer": "user"}
+    return [HookRow(name=name, **rest) for name in names]
+
+
 def test_the_newest_time_counts(tmp_path: Path) -> None:
     """A skipped hook did not fire; a failed one did."""
     times = [at(hours=hours) for hours in (5, 4, 3, 2, 1)]
@@ -69,7 +74,7 @@ def test_the_newest_time_counts(tmp_path: Path) -> None:
     ]
     log = write(tmp_path, "/p", (content("/p", time=t, outcomes=o) for t, o in zip(times, outcomes, strict=True)))
 
-    found = last_fired(log, "/p", ["a", "b", "c", "d"])
+    found = last_fired(log, "/p", hooks_called("a", "b", "c", "d"))
 
     assert found.times == {"a": times[1], "b": times[1], "c": times[3]}
     assert (found.events, found.complete) == (5, True)
@@ -79,15 +84,15 @@ def test_no_more_is_read_than_needed(tmp_path: Path) -> None:
     """It stops at the record with the last missing hook."""
     log = write(tmp_path, "/p", (content("/p", outcomes=[said("a"), said(f"h{n}")]) for n in range(300)))
 
-    assert last_fired(log, "/p", ["a"]).events == 1
-    assert last_fired(log, "/p", ["h290"]).events == 10
+    assert last_fired(log, "/p", hooks_called("a")).events == 1
+    assert last_fired(log, "/p", hooks_called("h290")).events == 10
     assert last_fired(log, "/p", []).events <= 1
 
 
 def test_the_scan_is_limited(tmp_path: Path) -> None:
     """After a number of bytes it returns how many events were read."""
     log = write(tmp_path, "/p", (content("/p", outcomes=[said("a")]) for _ in range(50)))
-    found = last_fired(log, "/p", ["missing"], at_most=10_000)
+    found = last_fired(log, "/p", hooks_called("missing"), at_most=10_000)
 
     assert not found.complete
     assert 5 < found.events < 50
@@ -98,7 +103,7 @@ def test_the_log_of_a_project_with_the_same_folder(tmp_path: Path) -> None:
     write(tmp_path, "/a-b", [content("/a-b", outcomes=[said("mine")])])
     log = write(tmp_path, "/a/b", [content("/a/b", outcomes=[said("theirs")])])
 
-    assert set(last_fired(log, "/a-b", ["mine", "theirs"]).times) == {"mine"}
+    assert set(last_fired(log, "/a-b", hooks_called("mine", "theirs")).times) == {"mine"}
 
 
 def test_outcomes_in_a_side_file(tmp_path: Path) -> None:
@@ -106,7 +111,7 @@ def test_outcomes_in_a_side_file(tmp_path: Path) -> None:
     outcomes = [said(f"h{n}", reason="x" * 500) for n in range(200)]
     log = write(tmp_path, "/p", [content("/p", outcomes=outcomes)])
 
-    assert set(last_fired(log, "/p", ["h0", "h199"]).times) == {"h0", "h199"}
+    assert set(last_fired(log, "/p", hooks_called("h0", "h199")).times) == {"h0", "h199"}
 
 
 def test_a_link_in_place_of_a_log(project: Project) -> None:
@@ -119,7 +124,7 @@ def test_a_link_in_place_of_a_log(project: Project) -> None:
     assert log is not None
 
     with pytest.raises(StoreError):
-        last_fired(log, config.project, ["a"])
+        last_fired(log, config.project, hooks_called("a"))
 
 
 # -- which never fired
@@ -295,9 +300,7 @@ def fired(project: Project) -> set[str]:
     config = project.load(builtins=True)
     log = log_of(config)
     assert log is not None
-    known = NameHistory(rows(config), project.root)
-    names = [row.name for row in rows(config) if row.declared is not None]
-    return set(last_fired(log, config.project, names, known_as=known).times)
+    return set(last_fired(log, config.project, [row for row in rows(config) if row.declared is not None]).times)
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["with its configuration", "with its record only"])
@@ -345,14 +348,9 @@ def test_a_hook_that_moved(project: Project) -> None:
 
 def test_hooks_of_one_name_in_one_layer(tmp_path: Path) -> None:
     """Their numbers distinguish them."""
-    names = NameHistory([], tmp_path)
-    assert names.under({"hooks": [{"name": "user/a#2", "layer": "user"}, "odd"]}) == {"user/a#2": ""}
+    log = write(tmp_path, "/p", [content("/p", outcomes=[said("user/a#2")]), content("/p", outcomes=[said("b")])])
 
-    today = [HookRow(name=name, what="", kind="", trust="", state="runs", effect="runs", layer="user")
-             for name in ("user/a", "user/a#2")]  # fmt: skip
-    known = NameHistory(today, tmp_path)
-    assert known.under(None) == {"user/a": "user/a", "user/a#2": "user/a#2"}
-    assert known.under({"hooks": [{"name": "a", "layer": "user"}]}) == {"a": "user/a"}
+    assert set(last_fired(log, "/p", hooks_called("user/a", "user/a#2", "user/b")).times) == {"user/a#2", "user/b"}
 
 
 # -- which are slow

@@ -192,17 +192,6 @@ def test_a_group_that_is_sequential(home: Home) -> None:
     assert started_together(home) == ["three", "four"]
 
 
-def test_a_file_of_an_earlier_version(home: Home) -> None:
-    """Earlier versions wrote a setting into the new file: without the backup too, uninstall removes that file."""
-    file = home.write(json.dumps({"hooks": TWO}))
-    home.install(adopt=True)
-    shutil.rmtree(home.root)
-    yaml_file = home.project / ".billhook" / "hooks.yaml"
-    yaml_file.write_text(yaml_file.read_text().replace("hooks:\n", "parallelExecution: true\nhooks:\n", 1))
-    assert home.uninstall().notes == ()
-    assert json.loads(file.read_text()) == {"hooks": TWO} and not yaml_file.exists()
-
-
 @pytest.mark.parametrize(
     ("text", "together"),
     [
@@ -308,9 +297,6 @@ def test_names(home: Home) -> None:
         "handlers:\n    a: {events: Stop, run: x}\n",
         "hooks:\n- name: a\n  events: Stop\n  run: x\n# end\n",
         "hooks:\n  - name: a\n    events: Stop\n    run: x",
-        "hooks: {}  # flow\n",
-        "hooks: {a: {events: Stop, run: x}}\nversion: 1\n",
-        "hooks: []\n",
         "hooks:\n  PreToolUse:\n    - hooks: [{type: command, command: y}]\n",
         "hooks:\n  a:\n    events: Stop\n    run: >-\n      folded\n      text\n\n\nsettings:\n  timeout: 3\n",
         "hooks:\n  a:\n    events: Stop\n    deny:\nbuiltins:\n",
@@ -469,7 +455,7 @@ def test_odd_texts_in_yaml() -> None:
         "a\\b",
     ]
     hooks = {f"h{number}": {"events": "Stop", "run": text} for number, text in enumerate(texts)}
-    for data in (None, b"hooks:\n  a: {events: Stop, run: x}\n", b"hooks: {}\n"):
+    for data in (None, b"hooks:\n  a: {events: Stop, run: x}\n"):
         after, _ = with_hooks(data, "hooks.yaml", hooks)
         found = yaml.safe_load(after)["hooks"]
         assert {name: found[name] for name in hooks} == hooks
@@ -479,7 +465,6 @@ STYLES = {
     "no hooks.yaml": None,
     "a mapping": "# mine\nhooks:\n    own:   # c\n        events: Stop\n        run: echo own\n",
     "a list": "hooks:\n- name: own\n  events: Stop\n  run: echo own\n",
-    "in braces": '{"hooks": {"own": {"events": "Stop", "run": "x"}}}\n',
     "with CRLF": "hooks:\r\n  own: {events: Stop, run: x}\r\nsettings: {timeout: 30}\r\n",
 }
 

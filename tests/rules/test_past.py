@@ -11,8 +11,8 @@ from billhook.config.config import kept
 from billhook.config.history import log_of
 from billhook.core.events import EVENTS
 from billhook.store.log import Record
-from billhook.testing.judge import Judges
-from billhook.testing.past_event import PastEvent, decided_by, event_of, look_back
+from billhook.testing.judge import Judges, decided_by, event_of
+from billhook.testing.replay import PastEvent, look_back
 from config.logged import content, said, write
 from config.project import Project
 
@@ -64,7 +64,7 @@ def test_every_hook_of_the_event(project: Project) -> None:
 
     assert standings(told(project)) == {
         "after": ("asked", ""),
-        "guard": ("skipped", "`if: Bash(git push *)` is not true of `ls`"),
+        "guard": ("skipped", "`if: Bash(git push *)` does not match `ls`"),
         "scan": ("not asked", "`match: Write` does not match `Bash`"),
     }
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from billhook.testing.network import refusal
+from billhook.testing.runner import network_refusal
 from cli.terminal import PROGRAM
 from rules.place import RULES, RulesPlace, tree
 
@@ -30,6 +30,19 @@ def test_all_pass(place: RulesPlace) -> None:
 
     assert done.code == 0, done
     assert done.out.strip().startswith("4 passed in ")
+
+
+@pytest.mark.parametrize("how", ["tracked", "named by a hook"])
+def test_a_deleted_file_is_not_copied(place: RulesPlace, how: str) -> None:
+    """It ended the whole run."""
+    place.rules("  - {write: .env, expect: deny}\n", RULES + "  gone: {events: Stop, run: ./gone.sh}\n")
+    if how == "tracked":
+        place.file("gone.sh", "exit 0\n")
+        subprocess.run(["git", "init", "-q"], cwd=place.project, check=True)
+        subprocess.run(["git", "add", "-A"], cwd=place.project, check=True)
+        (place.project / "gone.sh").unlink()
+
+    assert place.statuses() == ["passed"]
 
 
 def test_a_failure_shows_expected_got_and_why(place: RulesPlace) -> None:
@@ -263,7 +276,7 @@ def port() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-@pytest.mark.skipif(bool(refusal()), reason=refusal())
+@pytest.mark.skipif(bool(network_refusal()), reason=network_refusal())
 @pytest.mark.parametrize("cases", [1, 20])
 def test_programs_reach_no_network(place: RulesPlace, port: int, cases: int) -> None:
     """With one worker process and with several. A server that a program starts itself can be reached."""
@@ -279,7 +292,7 @@ def test_programs_reach_no_network(place: RulesPlace, port: int, cases: int) -> 
     assert (code, lines[-1]["passed"], lines[-1]["network"]) == (0, cases, None), lines
 
 
-@pytest.mark.skipif(bool(refusal()), reason=refusal())
+@pytest.mark.skipif(bool(network_refusal()), reason=network_refusal())
 def test_python_hooks_reach_no_network(place: RulesPlace, port: int) -> None:
     code = f"import socket\nfrom billhook import deny\n\ndef judge(event):\n    try:\n        {{}}\n{' ' * 4}"
     connect = f"socket.create_connection(('127.0.0.1', {port}))"

@@ -31,9 +31,11 @@ from billhook.store import files
 from billhook.store.approvals import Approvals
 
 if TYPE_CHECKING:
+    from billhook.cli.install import plan
     from billhook.config import edit_yaml, recipes
     from billhook.config.recipes import Recipe
 else:
+    plan = later("billhook.cli.install.plan")
     edit_yaml = later("billhook.config.edit_yaml")
     recipes = later("billhook.config.recipes")
 
@@ -209,17 +211,12 @@ class RecipeFile:
         return agreed(question)
 
     def write(self, after: bytes | None) -> None:
-        """Write the file, or remove it. Raises UsageError if it has changed since it was read."""
-        if files.read_bytes(self.path, _LARGEST, root=self.root) != self.before:
-            raise UsageError("the file has changed in the meantime", place=str(self.path), hint="run it again")
+        """Write the file, or remove it. Raises BillhookError if it has changed since it was read."""
         if after is None:
-            files.remove(self.path, root=self.root)
-            if self.path.parent.name == ".billhook" and not any(self.path.parent.iterdir()):
-                self.path.parent.rmdir()
+            folder = self.path.parent
+            plan.remove(str(self.path), self.before, [str(folder)] if folder.name == ".billhook" else [])
         else:
-            mode = os.stat(self.path).st_mode & 0o777 if self.before is not None else 0o644
-            files.write_atomically(self.path, after, root=self.root)
-            os.chmod(self.path, mode)
+            plan.replace(str(self.path), after, "user" if self.user else "project", self.before)
         self.before = after
 
     def entries(self, names: set[str]) -> list[Entry]:
@@ -287,7 +284,6 @@ def _is_there(change: RecipeFile, sections: Mapping[str, str]) -> bool:
 
 def _remove(change: RecipeFile, recipe: "Recipe") -> int:
     from billhook.cli.install import diff
-    from billhook.cli.install.plan import FileChange
 
     names = {*(recipes.plain(recipe.texts).get("hooks") or {})}
     there = names & edit_yaml.hooks_in(change.before, str(change.path)).keys()
@@ -304,7 +300,7 @@ def _remove(change: RecipeFile, recipe: "Recipe") -> int:
     except LookupError:  # it was edited
         after = edit_yaml.without_hooks(change.before, str(change.path), names)
     if not change.as_json:
-        say("\n".join(diff(FileChange(change.shown, str(change.path), change.before, after))), whole=True)
+        say("\n".join(diff(plan.FileChange(change.shown, str(change.path), change.before, after))), whole=True)
     if not change.agreed(f"remove this from {change.shown}?"):
         return 1
     _revoke(change, there, after)

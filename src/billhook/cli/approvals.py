@@ -3,13 +3,14 @@
 import getpass
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import click
 
 from billhook.agents.around import agent_around
 from billhook.approvals.queue import OPEN, WINDOW, AnsweredError, Questions, QueuedQuestion, watcher
-from billhook.cli.options import at_terminal, flag, option, refuse_programs
+from billhook.cli.options import Verb, at_terminal, flag, option, refuse_programs, with_options
 from billhook.cli.screen import note, report, say, say_json, shown_path
 from billhook.core.text import counted, visible
 from billhook.store.files import state_root
@@ -51,33 +52,23 @@ def verb(ctx: click.Context, watch: bool, every: bool, as_json: bool) -> int:
     return 0
 
 
-@verb.command(
-    epilog="""\b
-Example:
-  billhook approvals allow K7QF2M    the code is in `billhook approvals`
+def with_answers(group: click.Group, answer: Callable[..., int], *more: Callable[[Verb], Verb]) -> None:
+    """Add `allow` and `deny` to a group. `answer` gets a name, whether the call is allowed, and the other options."""
 
-Exit code: 0 allowed, 1 someone else answered first, 2 usage, or refused."""
-)
-@click.argument("name", metavar="CODE|ID")
-@flag("--json", "as_json", "Print one line of JSON.")
-def allow(name: str, as_json: bool) -> int:
-    """Allow the call of a question: exactly this call, once."""
-    return _answer(name, True, as_json)
+    def allow(name: str, **given: Any) -> int:
+        """Allow the call of a question: exactly this call, once."""
+        return answer(name, True, **given)
 
+    def deny(name: str, **given: Any) -> int:
+        """Deny the call of a question."""
+        return answer(name, False, **given)
 
-@verb.command(
-    epilog="""\b
-Example:
-  billhook approvals deny K7QF2M --reason "use a branch"
-
-Exit code: 0 denied, 1 someone else answered first, 2 usage, or refused."""
-)
-@click.argument("name", metavar="CODE|ID")
-@option("--reason", "why", "TEXT", "Why; the model reads it.", default="")
-@flag("--json", "as_json", "Print one line of JSON.")
-def deny(name: str, why: str, as_json: bool) -> int:
-    """Deny the call of a question."""
-    return _answer(name, False, as_json, why)
+    reason = option("--reason", "why", "TEXT", "Why; the model reads it.", default="")
+    as_json = flag("--json", "as_json", "Print one line of JSON.")
+    codes = "Exit code: 0 done, 1 someone else answered first, 2 usage, or refused."
+    named = click.argument("name", metavar="CODE|ID")
+    group.command(epilog=codes)(with_options((named, *more, as_json), allow))
+    group.command(epilog=codes)(with_options((named, reason, *more, as_json), deny))
 
 
 def _answer(name: str, allowed: bool, as_json: bool, why: str = "") -> int:
@@ -96,6 +87,9 @@ def _answer(name: str, allowed: bool, as_json: bool, why: str = "") -> int:
         one.shown,
     )
     return 0
+
+
+with_answers(verb, _answer)
 
 
 def _watch(questions: Questions, as_json: bool) -> int:

@@ -4,17 +4,19 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import click
 import msgspec
 
+from billhook import __version__
 from billhook.agents import AGENTS, TABLE
 from billhook.agents.base import Agent, able
 from billhook.agents.transcripts import READERS
-from billhook.cli.findings import FORMATS
 from billhook.cli.install import agent_named
 from billhook.cli.install.entries import checked, ours, parse, times
 from billhook.cli.options import choice, complete_among, flag, option, usage, words
@@ -25,12 +27,120 @@ from billhook.config.builtin_hooks import guard_settings
 from billhook.config.config import Config
 from billhook.config.declaration import HookDeclaration
 from billhook.config.history import budget_of, facts, lint_log, log_of
-from billhook.config.lint import is_note, lint, sections
+from billhook.config.lint import Section, is_note, lint, sections
 from billhook.config.lint.hooks import Host, HostLimit, limits
 from billhook.config.lint.matchers import lint_permissions
 from billhook.config.loader import load_config
+from billhook.core import strictjson
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import Finding, counted, nearest, one_line, suggestion, visible
+
+# The formats of findings: text, JSON, annotations of GitHub, SARIF. For `billhook check` and `billhook test`:
+Format = Callable[[Sequence[Finding], int, int], str]
+
+
+def as_text(findings: Sequence[Finding], hooks: int, files: int) -> str:
+    """One line for each, with its hint below it, and a summary."""
+    lines = [line for finding in findings for line in finding_lines(finding)]
+    notes = [finding for finding in findings if is_note(finding)]
+    touched = {finding.file for finding in findings if not is_note(finding)}
+    if len(notes) < len(findings):
+        last = f"{counted(len(findings) - len(notes), 'finding')} in {counted(len(touched), 'file')}"
+    else:
+        last = f"no findings in {counted(hooks, 'hook')} of {counted(files, 'file')}"
+    return "\n".join([*lines, *([""] if lines else []), last + (f"; {counted(len(notes), 'note')}" if notes else "")])
+
+
+def finding_lines(finding: Finding) -> Iterator[str]:
+    """Its place, code and message; below it, its hint."""
+    place = ":".join(
+        str(part) for part in (_one_line(shown_path(finding.file, home=False)), finding.line, finding.column) if part
+    )
+    start = click.style(f"{place}:", bold=True) + " " if place else ""
+    yield f"{start}{click.style(finding.code, fg='yellow')} {_one_line(finding.message)}"
+    if finding.hint:
+        yield f"  {click.style('hint:', fg='cyan')} {_one_line(finding.hint)}"
+
+
+def _one_line(text: str) -> str:
+    return visible(text.replace("\\\n", "\\\\n").replace("\n", "\\n").replace("\t", "\\t"))
+
+
+def finding_data(one: Finding) -> dict[str, object]:
+    """A finding for programs."""
+    data = picked(one, "code message file line? column? hint? hook? note")
+    return {**data, "file": shown_path(one.file, home=False) or None, "note": is_note(one)}
+
+
+def annotation(one: Finding) -> str:
+    """One annotation. GitHub expects paths relative to the workspace."""
+    workspace = os.environ.get("GITHUB_WORKSPACE")
+    file = os.path.relpath(one.file, workspace) if workspace and one.file else shown_path(one.file, home=False)
+    given = {"file": file, "line": one.line, "col": one.column, "title": one.code}
+    properties = ",".join(f"{name}={_escaped(str(value), ':,')}" for name, value in given.items() if value)
+    return f"::{'notice' if is_note(one) else 'error'} {properties}::{_escaped(_with_hint(one))}"
+
+
+def _escaped(text: str, more: str = "") -> str:
+    for char in f"%\r\n{more}":
+        text = text.replace(char, f"%{ord(char):02X}")
+    return visible(text)
+
+
+def as_sarif(findings: Sequence[Finding], hooks: int, files: int) -> str:
+    """One run of SARIF 2.1.0; only the rules that were found are described."""
+    codes = sorted({finding.code for finding in findings})
+    rules = [_rule(code, sections().get(code)) for code in codes]
+    run = {
+        "tool": {"driver": {"name": "billhook", "version": __version__, "rules": rules}},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(finding, codes.index(finding.code)) for finding in findings],
+    }
+    whole = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
+    return json.dumps(whole, indent=2)
+
+
+def _rule(code: str, section: Section | None) -> dict[str, object]:
+    if section is None:
+        return {"id": code}
+    words = "".join(char if char.isalnum() else " " for char in section.title.replace("'", "")).split()
+    return {
+        "id": code,
+        "name": "".join(word[0].upper() + word[1:] for word in words),
+        "shortDescription": {"text": section.title},
+        "fullDescription": {"text": section.summary},
+        "help": {"text": section.text, "markdown": section.text},
+    }
+
+
+def _with_hint(finding: Finding) -> str:
+    return f"{finding.message}\nhint: {finding.hint}" if finding.hint else finding.message
+
+
+def _result(finding: Finding, index: int) -> dict[str, object]:
+    result: dict[str, object] = {
+        "ruleId": finding.code,
+        "ruleIndex": index,
+        "level": "note" if is_note(finding) else "error" if finding.code < "BH3" else "warning",
+        "message": {"text": _with_hint(finding)},
+    }
+    if finding.file:
+        path = shown_path(finding.file, home=False)
+        relative = quote(path.replace(os.sep, "/").encode("utf-8", "surrogateescape"))
+        uri = Path(path).as_uri() if os.path.isabs(path) else relative
+        place: dict[str, object] = {"artifactLocation": {"uri": uri}}
+        if finding.line:
+            place["region"] = {"startLine": finding.line, "startColumn": max(finding.column, 1)}
+        result["locations"] = [{"physicalLocation": place}]
+    return result
+
+
+FORMATS: dict[str, Format] = {
+    "text": as_text,
+    "json": lambda findings, hooks, files: "\n".join(strictjson.dumps(finding_data(one)) for one in findings),
+    "github": lambda findings, hooks, files: "\n".join(map(annotation, findings)),
+    "sarif": as_sarif,
+}
 
 
 # `billhook check --host NAME`:
@@ -195,10 +305,8 @@ def verb(
         if not found.files:
             hint("`billhook init` creates hooks.yaml with example hooks")
         # allow rules that are not approved are valid, but have no effect
-        rules = [one for folder in _folders(paths) for one in loader.load_for_cwd(folder).permissions.pending]
-        if rules:
-            waiting = visible(", ".join(one.shown for one in rules))
-            hint(f"{waiting}: the rules have no effect until you approve them (`billhook trust`)")
+        for waiting in filter(None, (loader.load_for_cwd(folder).permissions.waiting for folder in _folders(paths))):
+            hint(waiting)
     unread = any(one.code in _UNREAD for one in found.findings)
     return 2 if unread else 1 if any(not is_note(one) for one in kept) else 0
 

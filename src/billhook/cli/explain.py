@@ -28,9 +28,8 @@ from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS, Event
 from billhook.core.text import counted, nearest, one_line, suggestion, visible
 from billhook.effects.effect import Effect
-from billhook.store.log import OutcomeRecord
-from billhook.testing.judge import Judgement, Judges, judged_then
-from billhook.testing.past_event import PastEvent, PastHook, event_of, look_back
+from billhook.testing.judge import Judgement, Judges, event_of, judged_then
+from billhook.testing.replay import PastEvent, PastHook, look_back
 
 _INDENT = 5
 _MOST_EFFECTS = 10
@@ -303,7 +302,6 @@ def verdict_line(outlook: explain.Forecast, event: Event) -> str:
 
 
 # A past decision:
-_COLOURS = {"deny": "red", "stop": "red", "ask": "yellow", "defer": "yellow"}
 _FEWEST = 8  # digits of an id that must be given
 
 
@@ -356,8 +354,9 @@ def _past_screen(past: PastEvent, today: Judgement) -> Iterator[str]:
     known = [f"{label} {text}" for label, text in about.items() if text]
     yield from screen.facts([known[0], f"{shown_time(record.time)} ({ago(record.time)})", *known[1:]], 2)
     shown = [one for one in past.hooks if not _silent(one)]
-    for place, one in enumerate(shown, 1):
-        yield from ("", *_considered(one, place))
+    column = screen.name_column(one.name for one in shown)
+    for one in shown:
+        yield from ("", *_considered(one, column))
     if not shown:
         yield from ("", "no hook listened for it" if past.record.judged else "no hook ran")
     # A gate that runs again after a rewrite is there twice.
@@ -379,38 +378,27 @@ def _silent(one: PastHook) -> bool:
     return one.said is not None and one.said.source == "built-in" and screen.word_of(one.said) == "no objection"
 
 
-def _considered(one: PastHook, place: int) -> Iterator[str]:
-    if one.said is None:
-        yield from _headed("-", one.name, "skipped", "yellow", one.why)
+def _considered(one: PastHook, column: int) -> Iterator[str]:
+    said = one.said
+    if said is None:
+        name = click.style(screen.shown_name(one.name), fg="cyan")
+        yield from screen.beside(f"  {name}{' ' * (column - screen.cells(one.name))}  ", f"skipped: {one.why}", below=6)
     else:
-        yield _ran(one, one.said, place)
-        texts = [one.why, *_details(one.said)]
-        yield from (line for text in texts if text for line in screen.filled(text, _INDENT))
+        rule = f"counted as {said.decision} (its on_failure rule)"
+        more = [
+            one.why,
+            f"to model: {said.context}" if said.context else None,
+            f"to user: {said.message}" if said.message else None,
+            rule if said.status != "ok" and said.decision != "none" else None,
+        ]
+        yield from screen.outcome_lines(said, column, "decided" if one.decided else "", more)
     if one.then is not None:
         dialect = "dialect" if one.then.get("layer") != "built-in" else ""
         source = "source" if one.then.get("file") else ""
         names = f"match conditions {dialect} on_failure trust {source}"
-        yield from screen.facts(facts_of(one.then, names), _INDENT)
+        yield from screen.facts(facts_of(one.then, names), screen.text_indent(column))
     elif one.own:
-        yield from screen.facts(["a hook of the calling program"], _INDENT)
-
-
-def _ran(one: PastHook, outcome: OutcomeRecord, place: int) -> str:
-    word = screen.word_of(outcome)
-    colour = _COLOURS.get(word, "green") if outcome.status == "ok" else "yellow"
-    name = click.style(screen.shown_name(one.name), fg="cyan")
-    decided = click.style("  decided", bold=True) if one.decided else ""
-    return f"  {place:<2} {name}  {click.style(word, fg=colour)}  {outcome.duration_ms:.1f} ms{decided}"
-
-
-def _details(outcome: OutcomeRecord) -> Iterator[str | None]:
-    yield from (outcome.reason, outcome.error, *outcome.lost)
-    yield str(outcome.waived) if outcome.waived is not None and outcome.waived.would != "none" else None
-    yield f"to model: {outcome.context}" if outcome.context else None
-    yield f"to user: {outcome.message}" if outcome.message else None
-    if outcome.status != "ok" and outcome.decision != "none":
-        yield f"counted as {outcome.decision} (its on_failure rule)"
-    yield "failed open: the event continued without its answer" if outcome.failed_open else None
+        yield from screen.facts(["a hook of the calling program"], screen.text_indent(column))
 
 
 def _decision(past: PastEvent) -> str:

@@ -4,7 +4,9 @@ import asyncio
 import os
 import signal
 import time
+from collections.abc import Mapping
 from contextlib import suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,24 +15,38 @@ from click.core import ParameterSource
 
 from billhook.agents import DIALECTS, others
 from billhook.cli.options import choice, complete_among, flag, json_of, option, seconds, text_of, tool_options, usage
-from billhook.cli.screen import hint, not_written, note, say, unreadable, verdict_text, with_shown_paths
+from billhook.cli.screen import (
+    coloured,
+    hint,
+    name_column,
+    not_written,
+    note,
+    outcome_lines,
+    paragraphs,
+    say,
+    unreadable,
+    with_shown_paths,
+    word_of,
+)
 from billhook.cli.signals import catch_signals, fire
 from billhook.config import loader
 from billhook.config.notices import notes
+from billhook.config.recorder import outcome_data
 from billhook.config.sources import project_folders
 from billhook.core import strictjson, tools
-from billhook.core.answers import FAILURES, Decision, Skipped, SkipReason, Status, Verdict
+from billhook.core.answers import FAILURES, UNSET, Decision, Outcome, Skipped, SkipReason, Status, Verdict
 from billhook.core.dialect_traits import meanings
 from billhook.core.errors import EventError, StrictJSONError, UsageError
 from billhook.core.events import EVENTS, Event, decode, parse
 from billhook.core.hook import Hook, Source
 from billhook.core.match import compile_matcher
-from billhook.core.text import visible
+from billhook.core.text import counted, one_line, visible
 from billhook.engine.engine import Engine
 from billhook.runners import process_tree
 from billhook.runners.command import CommandRunner, command, execute
 from billhook.serve.hook_server import canonical, probable
 from billhook.store.files import sha256
+from billhook.store.log import OutcomeRecord
 
 if TYPE_CHECKING:
     from billhook.config.config import Config
@@ -399,6 +415,73 @@ def _hint_of_files(verdict: Verdict, config: "Config") -> str:
     if verdict.failed_open and all(outcome.source == "built-in" for outcome in failed):
         return "with `on_log_failure: deny`, event-logger blocks events that can't be recorded"
     return "with `gate: true`, such a hook blocks the event" if verdict.failed_open else ""
+
+
+# The verdict on the screen:
+_WIDTH = 60  # columns of a title
+
+
+def verdict_text(
+    verdict: Verdict,
+    titles: dict[str, str],
+    unmet: Mapping[str, str] = MappingProxyType({}),
+    nothing: str = "none of your hooks listens for this event",
+) -> str:
+    """Each hook with status, time and reason, then the verdict. `unmet`: which condition was false, for each hook that
+    was skipped for it. `nothing`: what to print if only built-ins ran."""
+    tool = getattr(verdict.about, "tool_name", "")
+    lines = [click.style(one_line(f"{verdict.event} {tool}", _WIDTH), bold=True), ""]
+    left_out = ("built-in", Status.SKIPPED)  # after a deny
+    shown = [one for one in verdict.outcomes if not _routine(one) and (one.source, one.status) != left_out]
+    column = name_column(outcome.hook for outcome in shown)
+    for outcome in shown:
+        named = unmet.get(outcome.hook) if outcome.status is Status.SKIPPED else None
+        told = msgspec.structs.replace(_recorded_as(outcome), **({"error": named} if named else {}))
+        lines += outcome_lines(told, column, title=titles.get(outcome.hook, ""))
+    if not shown:
+        lines.append(f"  {nothing}" if verdict.outcomes else "  no hook listens for this event")
+    # a gate that ran again after a rewrite has two outcomes
+    names = {outcome.hook for outcome in shown}
+    routine = dict.fromkeys(one.hook for one in verdict.outcomes if _routine(one) and one.hook not in names)
+    if routine:
+        lines.append(click.style(f"  built-ins without objection: {', '.join(routine)}", dim=True))
+    lines += ["", *_verdict_lines(verdict)]
+    return "\n".join(lines)
+
+
+def _recorded_as(outcome: Outcome) -> OutcomeRecord:
+    return msgspec.convert(outcome_data(outcome), OutcomeRecord)
+
+
+def _routine(outcome: Outcome) -> bool:
+    silent = outcome.status is Status.OK and not outcome.lost and not outcome.error
+    return outcome.source == "built-in" and silent and word_of(_recorded_as(outcome)) == "no objection"
+
+
+def _verdict_lines(verdict: Verdict) -> list[str]:
+    word = verdict.decision.value
+    quiet = word == "none" and not (verdict.keep_going or verdict.stop or verdict.failed_open)
+    lines = [f"{click.style('verdict ', bold=True)}  {coloured(word, word)}{' (no objection)' if quiet else ''}"]
+    values = {
+        "input": UNSET if verdict.tool_input is None else verdict.tool_input,
+        "output": verdict.tool_output,
+        "extras": verdict.extras or UNSET,
+    }
+    facts = [
+        ("reason", verdict.reason),
+        *(("to model", text) for text in verdict.context),
+        *(("to user", text) for text in verdict.messages if not verdict.quiet),
+        *((name, strictjson.compact(value)) for name, value in values.items() if value is not UNSET),
+        ("agent", "keeps going" if verdict.keep_going else ""),
+        ("agent", f"stops: {verdict.stop_reason}".removesuffix(": ") if verdict.stop else ""),
+    ]
+    if verdict.failed_open:
+        facts.append(("open", f"{counted(verdict.failed_open, 'hook')} failed, and the event continued"))
+    for label, text in facts:
+        if text:
+            first, *rest = paragraphs("", text)
+            lines += [f"{label:<8}  {first}", *(f"          {line}".rstrip() for line in rest)]
+    return lines
 
 
 def _show_later(engine: Engine, verdict: Verdict, seconds: float, caught: list[int]) -> None:

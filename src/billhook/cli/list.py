@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +15,7 @@ from billhook.config import loader, sources
 from billhook.config.config import Config, HookRow, as_data, rows
 from billhook.config.declaration import conditions_in_words
 from billhook.config.explain import only_observes
-from billhook.config.history import LastFired, NameHistory, last_fired, log_of
+from billhook.config.history import LastFired, last_fired, log_of
 from billhook.config.override import pause_of
 from billhook.core.events import EVENTS
 from billhook.core.text import counted, one_line
@@ -86,7 +85,7 @@ def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json:
 
 def _exported(config: Config, agent: "HooklessAgent", as_json: bool) -> int:
     """The rules as settings of an agent without hooks, and those that it can't have."""
-    from billhook.config.export_rules import exported
+    from billhook.config.permissions import exported
 
     found = exported(config, agent.tools)
     if as_json:
@@ -139,9 +138,8 @@ def _never_fires(row: HookRow, agent: "Agent | None") -> bool:
 def _fired(config: Config, found: Iterable[HookRow]) -> LastFired | None:
     """When these hooks last ran; None without a log."""
     with screen.noting("can't determine when hooks last ran"):
-        names = [row.name for row in found if row.effect != "nothing"]
         if (log := log_of(config)) is not None:
-            fired = last_fired(log, config.project, names, known_as=NameHistory(rows(config), Path(config.root)))
+            fired = last_fired(log, config.project, [row for row in found if row.effect != "nothing"])
             return fired if fired.events else None
     return None
 
@@ -275,10 +273,8 @@ def _hints(config: Config) -> None:
         screen.hint(f"{pause}: denials and asks have no effect; `billhook resume` ends it")
     if config.pending:
         screen.hint(f"{counted(len(config.pending), 'hook')} not approved yet: review with `billhook trust`")
-    if waiting := config.permissions.pending:
-        names = ", ".join(one.shown for one in waiting)
-        text = f"{names}: the rules have no effect until you approve them (`billhook trust`)"
-        screen.hint(one_line(text, 300))
+    if waiting := config.permissions.waiting:
+        screen.hint(waiting)
     if where := screen.first_problem(config.problems):
         screen.hint(f"fix {where} first; `billhook check` shows all problems")
 

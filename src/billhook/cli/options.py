@@ -77,6 +77,13 @@ def choice(words: Sequence[str], *declared: str) -> Callable[[Verb], Verb]:
     return option(*names, "NAME", f"{text} One of {', '.join(words)}.", **settings)
 
 
+def with_options(options: Iterable[Callable[[Verb], Verb]], verb: Verb) -> Verb:
+    """The verb with these options, the first one first in its help."""
+    for one in reversed(list(options)):
+        verb = one(verb)
+    return verb
+
+
 def among(words: Sequence[str]) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
     """Checks that a value is one of these words. The error suggests the nearest word."""
 

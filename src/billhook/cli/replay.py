@@ -1,7 +1,7 @@
 """`billhook replay`: what the rules would have decided about recorded events, or about the calls in transcripts."""
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -12,8 +12,9 @@ from billhook.agents import AGENTS
 from billhook.agents.base import Agent
 from billhook.agents.transcripts import PastCall, TranscriptScan
 from billhook.cli import screen, times
-from billhook.cli.events import about, query
+from billhook.cli.events import query
 from billhook.cli.options import choice, complete_among, flag, option, words
+from billhook.config.history import about
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, suggestion
 from billhook.store.files import StoreError
@@ -56,8 +57,8 @@ Examples:
   billhook replay --transcripts            what would have been stopped
   billhook replay --json | jq '.hooks[] | {hook, count}'
 
-Exit code: 0 no such difference, 1 a call that was allowed would now be
-denied (see --fail-on), 2 usage.""",
+Exit code: 0 no call that was allowed would now be denied, 1 at least one
+would (--fail-on changes this), 2 usage.""",
 )
 @times.option("--since", end=False, help="Only events since then: 7d, 2h, yesterday, a date.")
 @times.option("--until", end=True, help="Only events until then.")
@@ -177,28 +178,18 @@ class ReplayScreen:
             yield click.style(f"{hook}  {counted(group.count, self.what.removesuffix('s'))}", bold=True)
             counts = group.changes.most_common()
             yield f"  {', '.join(f'{count:,} {self._change(*words)}' for words, count in counts)}"
-            yield from self._examples(group, reasons=True)
+            yield from self._examples(group)
             yield ""
         if self.found.unknown:
-            yield click.style("unknown", bold=True)
-            for why, group in sorted(self.found.unknowns.items(), key=lambda one: -one[1].count):
-                yield from (*screen.beside(f"  {group.count:>6,}  ", why), *self._examples(group))
-            yield ""
+            yield from (click.style("unknown", bold=True), *grouped_lines(self.found.unknowns), "")
         if self.unapproved:
             yield from screen.filled(f"counted although they are not approved: {', '.join(self.unapproved)}", 0)
         yield from screen.filled(self.summary, 0)
 
-    def _examples(self, group: replay.Examples, *, reasons: bool = False) -> Iterator[str]:
+    def _examples(self, group: replay.Examples) -> Iterator[str]:
         for one in group.first:
-            head = f"    {times.shown_time(one.record.time)}  "
-            tail = f"  {self._change(one.then.word, one.now.word)}" if reasons else ""
-            call, room = screen.with_shown_paths(self._call(one.record)), screen.width() - len(head) - len(tail)
-            if room < 30:  # the call is below its time
-                yield f"{head}{screen.coloured(tail.strip(), one.now.word)}".rstrip()
-                yield from screen.hanging(screen.cut(call, 2 * screen.width()), 6)
-            else:
-                yield f"{head}{screen.cut(call, room)}{screen.coloured(tail, one.now.word)}"
-            yield from screen.hanging(self._redacted(one.now.reason), 6) if reasons and one.now.reason else ()
+            yield from _example_lines(one, f"  {self._change(one.then.word, one.now.word)}")
+            yield from screen.hanging(self._redacted(one.now.reason), 6) if one.now.reason else ()
 
     def _change(self, then: str, now: str) -> str:
         """`none -> deny`; of transcripts only what would be decided."""
@@ -219,10 +210,6 @@ class ReplayScreen:
         return f"of {counted(found.events, 'call')}{days}, {found.stopped:,} would have been stopped" + (
             f"{': ' if stopped else ''}{', '.join(stopped)}{unknown}"
         )
-
-    def _call(self, record: Record) -> str:
-        head = record.tool if record.event == "PreToolUse" else f"{record.event} {record.tool or ''}".strip()
-        return f"{head}: {call}" if (call := shown_call(record)) else head or ""
 
     def data(self) -> dict[str, Any]:
         found = self.found
@@ -251,13 +238,35 @@ class ReplayScreen:
             {
                 **screen.picked(one.record, "id time session_id event tool"),
                 "agent": one.record.host,
-                "call": self._call(one.record),
+                "call": _named_call(one.record),
                 "then": one.then.word,
                 "now": one.now.word,
                 "reason": self._redacted(one.now.reason) or None,
             }
             for one in group.first
         ]
+
+
+def grouped_lines(groups: Mapping[str, replay.Examples]) -> Iterator[str]:
+    """Events by a reason, the most frequent one first, each with its first examples."""
+    for why, group in sorted(groups.items(), key=lambda one: -one[1].count):
+        yield from screen.beside(f"  {group.count:>6,}  ", why)
+        yield from (line for one in group.first for line in _example_lines(one))
+
+
+def _example_lines(one: replay.Difference, tail: str = "") -> Iterator[str]:
+    head = f"    {times.shown_time(one.record.time)}  "
+    call, room = screen.with_shown_paths(_named_call(one.record)), screen.width() - len(head) - len(tail)
+    if room < 30:  # the call is below its time
+        yield f"{head}{screen.coloured(tail.strip(), one.now.word)}".rstrip()
+        yield from screen.hanging(screen.cut(call, 2 * screen.width()), 6)
+    else:
+        yield f"{head}{screen.cut(call, room)}{screen.coloured(tail, one.now.word)}"
+
+
+def _named_call(record: Record) -> str:
+    head = record.tool if record.event == "PreToolUse" else f"{record.event} {record.tool or ''}".strip()
+    return f"{head}: {call}" if (call := shown_call(record)) else head or ""
 
 
 def shown_call(record: Record) -> str:

@@ -7,10 +7,9 @@ import shutil
 import sys
 import time
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -18,9 +17,8 @@ import msgspec
 
 from billhook.cli.signals import hang_up
 from billhook.core import strictjson
-from billhook.core.answers import FAILURES, UNSET, Outcome, Status, Verdict
 from billhook.core.errors import BillhookError
-from billhook.core.text import Finding, counted, flat, one_line, visible
+from billhook.core.text import Finding, flat, one_line, visible
 from billhook.store.files import StoreError
 from billhook.store.log import OutcomeRecord
 
@@ -276,7 +274,7 @@ def cells(text: str) -> int:
 
 
 # Messages and verdicts:
-_WIDTH = 60  # columns of a title
+FAILED: Final = frozenset({"failed", "timed_out", "could_not_start"})  # statuses of failed hooks
 _SHOW_LONGEST = 2000  # characters of one text on the screen; further ones are counted
 
 
@@ -368,54 +366,30 @@ def error_text(error: BillhookError) -> str:
     return visible(f"error: {error}")
 
 
-def verdict_text(
-    verdict: Verdict,
-    titles: dict[str, str],
-    unmet: Mapping[str, str] = MappingProxyType({}),
-    nothing: str = "none of your hooks listens for this event",
-) -> str:
-    """Each hook with status, time and reason, then the verdict. `unmet`: which condition was false, for each hook that
-    was skipped for it. `nothing`: what to print if only built-ins ran."""
-    tool = getattr(verdict.about, "tool_name", "")
-    lines = [click.style(one_line(f"{verdict.event} {tool}", _WIDTH), bold=True), ""]
-    left_out = ("built-in", Status.SKIPPED)  # after a deny
-    shown = [one for one in verdict.outcomes if not _routine(one) and (one.source, one.status) != left_out]
-    column = name_column(outcome.hook for outcome in shown)
-    for outcome in shown:
-        named = unmet.get(outcome.hook) if outcome.status is Status.SKIPPED else None
-        told = msgspec.structs.replace(outcome, error=named) if named else outcome
-        lines += _hook_lines(told, titles.get(outcome.hook, ""), column)
-    if not shown:
-        lines.append(f"  {nothing}" if verdict.outcomes else "  no hook listens for this event")
-    # a gate that ran again after a rewrite has two outcomes
-    names = {outcome.hook for outcome in shown}
-    routine = dict.fromkeys(one.hook for one in verdict.outcomes if _routine(one) and one.hook not in names)
-    if routine:
-        lines.append(click.style(f"  built-ins without objection: {', '.join(routine)}", dim=True))
-    lines += ["", *_verdict_lines(verdict)]
-    return "\n".join(lines)
+_LONGEST_TITLE: Final = 60  # columns
+_FAILED_OPEN: Final = "failed open: the event continued without its answer (on_failure: allow)"
 
 
-def _routine(outcome: Outcome) -> bool:
-    silent = outcome.status is Status.OK and not outcome.lost and not outcome.error
-    return outcome.source == "built-in" and silent and _word(outcome) == "no objection"
-
-
-def _hook_lines(outcome: Outcome, title: str, column: int) -> list[str]:
-    took = "" if outcome.status is Status.SKIPPED else f"{outcome.duration_ms:.1f} ms"
-    first = hook_head(shown_name(outcome.hook), coloured(f"{_word(outcome):<15}", _word(outcome)), took, column)
+def outcome_lines(
+    one: OutcomeRecord, column: int, side: str = "", more: Iterable[str | None] = (), *, title: str = ""
+) -> list[str]:
+    """One hook of an event: its name, what it did, its time, and `side` or as much of its title as fits, in one row;
+    below it why, and `more`."""
+    word, failed = word_of(one), one.status in FAILED
+    took = "" if one.status == "skipped" else f"{one.duration_ms:.1f} ms"
+    head = hook_head(click.style(shown_name(one.hook), fg="cyan"), coloured(f"{flat(word):<15}", word), took, column)
+    room = width() - cells(click.unstyle(head.rpartition("\n")[2])) - 2
+    shown = side if cells(side) <= room else ""
+    if title and room >= _LEAST:
+        shown = click.style(one_line(title, min(room, _LONGEST_TITLE)), dim=True)
+    texts = [None if shown else side, None if failed else one.reason, one.error]
+    texts += [_FAILED_OPEN if one.failed_open else None, *(f"note: {lost}" for lost in one.lost)]
+    texts.append(str(one.waived) if one.waived is not None and one.waived.would != "none" else None)
+    texts += [f"code: {one.code}" if one.code else None, *more]
     indent = " " * text_indent(column)
-    room = width() - cells(click.unstyle(first.rpartition("\n")[2])) - 2
-    shown = click.style(one_line(title, min(room, _WIDTH)), dim=True) if room >= _LEAST else ""
-    lines = f"{first}  {shown}".rstrip().split("\n")
-    reason = outcome.answer.reason or outcome.answer.stop_reason
-    texts = [reason if outcome.status not in FAILURES else None, outcome.error]
-    texts += [
-        "failed open: the event continued without its answer (on_failure: allow)" if outcome.failed_open else None
+    return f"{head}  {shown}".rstrip().split("\n") + [
+        line for text in texts if text for line in paragraphs(indent, text)
     ]
-    texts += [f"note: {lost}" for lost in outcome.lost]
-    texts.append(str(outcome.waived) if outcome.waived is not None and outcome.waived.would != "none" else None)
-    return lines + [line for text in texts if text for line in _hanging(indent, text)]
 
 
 def shown_name(name: str) -> str:
@@ -440,20 +414,6 @@ def hook_head(name: str, did: str, took: str, column: int) -> str:
     return f"  {name}{' ' * (column - cells(click.unstyle(name)))}{row}" if fits else f"  {name}\n  {' ' * column}{row}"
 
 
-def _word(outcome: Outcome) -> str:
-    answer = outcome.answer
-    record = OutcomeRecord(
-        hook=outcome.hook,
-        status=outcome.status.value,
-        decision=answer.decision.value,
-        rewrote_input=answer.updated_input is not None,
-        rewrote_output=answer.updated_output is not UNSET,
-        waived=outcome.waived,
-        **picked(answer, "stop keep_going context message"),
-    )
-    return word_of(record)
-
-
 def word_of(outcome: OutcomeRecord) -> str:
     """What a hook did, in a word or two: its decision, else its status or effect."""
     if outcome.status != "ok":
@@ -472,33 +432,8 @@ def word_of(outcome: OutcomeRecord) -> str:
     return next((word for word, applies in words.items() if applies), "no objection")
 
 
-def _verdict_lines(verdict: Verdict) -> list[str]:
-    word = verdict.decision.value
-    quiet = word == "none" and not (verdict.keep_going or verdict.stop or verdict.failed_open)
-    lines = [f"{click.style('verdict ', bold=True)}  {coloured(word, word)}{' (no objection)' if quiet else ''}"]
-    values = {
-        "input": UNSET if verdict.tool_input is None else verdict.tool_input,
-        "output": verdict.tool_output,
-        "extras": verdict.extras or UNSET,
-    }
-    facts = [
-        ("reason", verdict.reason),
-        *(("to model", text) for text in verdict.context),
-        *(("to user", text) for text in verdict.messages if not verdict.quiet),
-        *((name, strictjson.compact(value)) for name, value in values.items() if value is not UNSET),
-        ("agent", "keeps going" if verdict.keep_going else ""),
-        ("agent", f"stops: {verdict.stop_reason}".removesuffix(": ") if verdict.stop else ""),
-    ]
-    if verdict.failed_open:
-        facts.append(("open", f"{counted(verdict.failed_open, 'hook')} failed, and the event continued"))
-    for label, text in facts:
-        if text:
-            first, *rest = _hanging("", text)
-            lines += [f"{label:<8}  {first}", *(f"          {line}".rstrip() for line in rest)]
-    return lines
-
-
-def _hanging(indent: str, text: str) -> list[str]:
+def paragraphs(indent: str, text: str) -> list[str]:
+    """Lines, each with its indent. Very long text is cut."""
     if len(text) > _SHOW_LONGEST:
         text = f"{text[:_SHOW_LONGEST]}\n... {len(text) - _SHOW_LONGEST:,} more characters"
     return [(indent + line).rstrip() for line in visible(text).split("\n")]

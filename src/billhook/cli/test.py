@@ -10,7 +10,7 @@ from typing import Any
 import click
 import msgspec
 
-from billhook.cli.findings import annotation, finding_data, finding_lines
+from billhook.cli.check import annotation, finding_data, finding_lines
 from billhook.cli.options import flag, option, usage
 from billhook.cli.screen import filled, hanging, hint, progress, report, say, shown_path
 from billhook.config.cases import Case
@@ -38,13 +38,13 @@ Exit code: 0 all pass; 1 a test fails, or (--mutate) a change goes unnoticed;
 @option("-k", "text", "TEXT", "Run only tests whose line in the output contains this text.")
 @flag("--user", "Also test your own hooks.yaml.")
 @flag("--coverage", "Show hooks, cells of the guard's table and permission rules without a test.")
-@flag("--mutate", "Change each rule, and show changes that no test notices.")
+@flag("--mutate", "Change one thing in hooks.yaml at a time, and show changes that no test notices.")
 @flag("--watch", "Run again whenever a file changes.")
 @option("--junit", "FILE", "Write a report in JUnit's format.")
 @flag("--github", "Print failures as annotations for GitHub Actions.")
 @flag("--json", "as_json", "Print one line of JSON for each test, and one with the totals.")
 def verb(files: tuple[str, ...], watch: bool, **given: Any) -> int:
-    """Run the tests of your rules: `tests:` in hooks.yaml, and *.hooktest.yaml files beside it.
+    """Run the tests of your hooks: `tests:` in hooks.yaml, and *.hooktest.yaml files beside it.
 
     The hooks run in a temporary copy of the project, with a separate home folder, state and log. Hooks that run code
     run only if they are approved, and without network if the system can do that. Hooks that call a URL do not run.
@@ -112,7 +112,7 @@ def _as_error(one: Finding) -> CaseResult:
 
 
 def _mutate(suite: Suite, results: Sequence[CaseResult], as_json: bool) -> int:
-    from billhook.testing.mutants import lines, survivors
+    from billhook.testing.coverage import lines, survivors
 
     if any(one.status == "failed" for one in results):
         raise UsageError("--mutate needs tests that pass", hint="fix the failing tests first")

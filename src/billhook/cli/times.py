@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from billhook.core.errors import UsageError
+from billhook.core.text import age
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
@@ -114,8 +115,7 @@ def _ago(words: str, now: datetime) -> datetime | None:
 
 
 # Times of records, relative to now:
-_UNITS = (("min", 60, 60), ("h", 3600, 24), ("day", 86400, 31))
-"""Each unit with its seconds, and the number from which the next unit is used."""
+_MONTH = 31 * 86400
 
 
 def ago(text: str, now: float | None = None) -> str:
@@ -124,13 +124,7 @@ def ago(text: str, now: float | None = None) -> str:
     if when is None:
         return f"at {text[:40]}"
     seconds = (system_time.time() if now is None else now) - when.timestamp()
-    if seconds < 60:
-        return "just now"
-    for unit, length, most in _UNITS:
-        number = int(seconds // length)
-        if number < most:
-            return f"{number} {unit}{'s' if unit == 'day' and number > 1 else ''} ago"
-    return f"on {when:%Y-%m-%d}"
+    return age(seconds) if seconds < _MONTH else f"on {when:%Y-%m-%d}"
 
 
 def midnight(now: datetime | None = None) -> str:

@@ -22,9 +22,7 @@ from billhook.config.loader import load_config
 from billhook.config.notices import acknowledge, missing
 from billhook.config.permissions import NAME, PendingRules, in_force
 from billhook.core import strictjson
-from billhook.core.dialect_traits import meanings
 from billhook.core.errors import UsageError
-from billhook.core.events import EVENTS
 from billhook.core.text import counted, escape, suggestion, visible
 from billhook.store.approvals import Approval, Approvals
 
@@ -198,7 +196,10 @@ class _Review:
         if left and self.agent and not (self.approved or self.over):
             hint(f"only a person can approve hooks, and this runs inside {self.agent}: run it in your own terminal")
         elif left and not (self.approved or self.over or self.asks):
-            hint("run it in a terminal to decide about each hook; `--yes` approves the named hooks, `--all --yes` all")
+            hint(
+                "run `billhook trust` in a terminal to decide about each hook; `--yes` approves the named hooks, "
+                "`--all --yes` all"
+            )
         if any(declaration.needs_consent(read.source.layer) for read in now.unreadable):
             return 2
         return 1 if left or self.changed else 0
@@ -457,11 +458,6 @@ def _rules_summary(now: Config) -> list[str]:
 # A pending hook, shown in full:
 _MAX_SHOWN = 1 << 20  # longer files are not shown
 _MISSING = 5
-_RULES = {
-    "allow": "the event continues without its answer",
-    "deny": "gate: the event is denied",
-    "ask": "gate: the user is asked",
-}
 
 
 def _in_full(one: Pending, number: int, count: int) -> Iterator[str]:
@@ -484,14 +480,16 @@ def _in_full(one: Pending, number: int, count: int) -> Iterator[str]:
         yield from ("", f"  {'from':<{_LABEL}}{visible(shown_path(one.file))}:{one.rules[0].line}")
         yield f"  {'hash':<{_LABEL}}{one.hash}"
         return
-    for label, text in _facts(one):
+    facts = list(_facts(one))
+    column = max(_LABEL, *(len(label) + 2 for label, _ in facts))
+    for label, text in facts:
         first, *rest = marked(text.rstrip("\n")).split("\n")
-        yield f"  {label:<{_LABEL}}{first}".rstrip()
-        yield from (f"  {'':<{_LABEL}}{line}".rstrip() for line in rest)
+        yield f"  {label:<{column}}{first}".rstrip()
+        yield from (f"  {'':<{column}}{line}".rstrip() for line in rest)
     print_ = _print(one)  # the approval covers the files that the hook names, and others beside them
     for label, texts in (("files", list(_file_lines(print_))), ("uncovered", print_.uncovered)):
         for place, text in enumerate(texts):
-            yield f"  {'' if place else label:<{_LABEL}}{marked(text)}"
+            yield f"  {'' if place else label:<{column}}{marked(text)}"
     for mark in print_.named:  # the scripts themselves, exactly as in the fingerprint
         yield from _file_shown(mark) if mark.identity else ()
     if one.consent.before is not None:
@@ -501,77 +499,26 @@ def _in_full(one: Pending, number: int, count: int) -> Iterator[str]:
             yield f"    {click.style(marked(line), fg=colour)}".rstrip()
 
 
+_ELSEWHERE = ("file", "name")  # parts of a definition that other lines show
+_USUAL: tuple[Any, ...] = (None, "", "auto", [], {})
+
+
 def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
-    """The definition of the hook, as pairs of label and text."""
+    """The definition of the hook, exactly what is approved, as pairs of label and text."""
     declared = entry.declared
-    yield "events", ", ".join(declared.events) or "every event"
-    if declared.match is not None:
-        yield "match", declared.match
-    yield from declaration.conditions_in_words(declared.conditions.as_data())
-    yield from _action(entry)
-    if isinstance(declared.action, declaration.RunAction | declaration.Exec | declaration.Python | declaration.Url):
-        yield "dialect", declared.dialect
-        rule = meanings(declared.dialect)
-        usual = dict.fromkeys(rule.timeouts.get(event, rule.timeout) for event in declared.events or EVENTS)
-        default = f"{' or '.join(f'{seconds:g} s' for seconds in usual)} (default)"
-        yield "timeout", f"{declared.timeout:g} s" if declared.timeout is not None else default
-    if declared.background:
-        yield "background", "it answers later"
-    if declared.shadow:
-        yield "shadow", "it runs and is recorded, and decides nothing"
-    if declared.always:
-        yield "always", "it also runs after another hook denied"
-    if not isinstance(declared.action, declaration.FixedAnswer) or declared.gate:
-        yield "on failure", _RULES[declared.on_failure]
-    yield "priority", f"{declared.priority:g}"
-    if declared.after:
-        yield "after", ", ".join(declared.after)
+    fields = trust.written_fields(trust.definition(declared))
+    action = next(iter(fields))
+    if fields[action] == "" and not any(label.startswith(f"{action}.") for label in fields):
+        fields[action] = "(no reason)"  # `deny: true`
+    for label, value in fields.items():
+        if label not in _ELSEWHERE and value not in _USUAL and (label, value) != ("background", False):
+            is_plain = isinstance(value, bool) or label == "exec"
+            yield label.replace("_", " "), strictjson.dumps(value) if is_plain else declaration.in_words(value)
+    if declared.action is None:
+        does = "blocks its events" if declared.gate else "does nothing"
+        yield "broken", f"{declared.broken}\nonce approved, it {does} until it is fixed"
     yield "from", f"{shown_path(declared.file)}:{declared.line}"
     yield "hash", entry.hash
-
-
-_SAYS = {
-    "inject": "injects",
-    "deny": "denies",
-    "ask": "asks",
-    "allow": "allows",
-    "notify": "notifies",
-    "keep_going": "keeps going",
-    "stop": "stops",
-}
-
-
-def _action(entry: Entry) -> Iterator[tuple[str, str]]:
-    declared = entry.declared
-    match declared.action:
-        case declaration.RunAction(text, shell, login):
-            yield "runs", text
-            how = [shell] if shell else []
-            how += ["as a login shell"] if login == "exact" else []
-            yield from (("shell", ", ".join(how)),) if how else ()
-        case declaration.Exec(argv):
-            yield "runs", strictjson.dumps(list(argv))
-        case declaration.Python(target, interpreter, options):
-            yield "runs", f"Python function {target}" + (f", by {interpreter}" if interpreter else "")
-            yield from (("options", options),) if options else ()
-        case declaration.Url(url, headers, allowed_env):
-            yield "sends to", url
-            if headers:
-                yield "headers", ", ".join(name for name, _ in headers)
-            if allowed_env:
-                yield "may send", "the variables " + ", ".join(allowed_env)
-        case declaration.FixedAnswer(decision, text, file, command):
-            yield _SAYS[decision], text or ("(no reason)" if not file and not command else "")
-            yield from (("file", file),) if file else ()
-            yield from (("runs", command),) if command else ()
-        case declaration.Rewrite() | declaration.Mask():
-            deed, _, detail = declared.does.partition(": ")
-            yield f"{deed}s", detail
-        case None:
-            does = "blocks its events" if declared.gate else "does nothing"
-            yield "broken", f"{declared.broken}\nonce approved, it {does} until it is fixed"
-        case _:
-            yield "runs", f"{kind_of(declared.action)}: billhook does not run this kind yet"
 
 
 def _print(entry: Entry) -> trust.Fingerprint:

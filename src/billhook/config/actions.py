@@ -270,7 +270,7 @@ class OutputMask(msgspec.Struct, frozen=True):
             from billhook.store.redaction import redactor
 
             value = redactor(self.root).value(value)
-        return _each_text(value, self._text)
+        return each_text(value, self._text)
 
     def _text(self, text: str) -> str:
         for pattern in self.patterns:
@@ -278,12 +278,13 @@ class OutputMask(msgspec.Struct, frozen=True):
         return text
 
 
-def _each_text(value: Any, change: Callable[[str], str]) -> Any:
+def each_text(value: Any, change: Callable[[str], str]) -> Any:
+    """A value with every string in it changed."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {key: _each_text(one, change) for key, one in value.items()}
-    return [_each_text(one, change) for one in value] if isinstance(value, list) else value
+        return {key: each_text(one, change) for key, one in value.items()}
+    return [each_text(one, change) for one in value] if isinstance(value, list) else value
 
 
 # -- values of an event

@@ -462,6 +462,16 @@ class EventTests(msgspec.Struct, frozen=True):
         return ""
 
 
+def each_test(tests: Tests) -> Iterator[tuple[str, Any]]:
+    """The tests, those inside of groups included, each with its expected value."""
+    for name, wanted in tests:
+        if name in GROUPS:
+            for inner in (wanted,) if name == "not" else wanted:
+                yield from each_test(inner)
+        else:
+            yield name, wanted
+
+
 def _changed_files(when: EventTests, globs: tuple[str, ...] | bool, ctx: Context) -> bool:
     """Whether files changed since the session began; `false`: whether none did."""
     changed = session_notes.changed_files(when.state, ctx.session_id, when.folder)

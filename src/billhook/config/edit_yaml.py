@@ -1,6 +1,5 @@
 """Add hooks to a hooks.yaml, or remove them, and leave all comments as they are."""
 
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 from billhook.config.edit_json import FaultyFileError, faultless
@@ -10,33 +9,27 @@ from billhook.core.text import folded
 if TYPE_CHECKING:
     import yaml
 
-_HEAD: Final = "# Hooks that were moved from an agent's settings. `billhook uninstall` restores them there.\n"
-_PARALLEL: Final = "parallelExecution: true\n"  # earlier versions wrote it
+_FIRST: Final = "# Hooks for agents. `billhook list` shows what runs, `billhook check` finds mistakes.\n"
 _KEYS: Final = ("hooks", "handlers")
 
 
 def with_hooks(data: bytes | None, file: str, hooks: dict[str, dict[str, Any]]) -> tuple[bytes, str]:
-    """The file with these hooks, and the text that was added. Raises FaultyFileError, and BillhookError if it had to
-    be rewritten."""
-    if data is None or not data.strip():
-        piece = rendered(hooks, "  ", "\n")
-        return f"{_HEAD}hooks:\n{piece}".encode(), piece
-    before = plain(data, file)
-    mark = "\ufeff" if data.startswith(b"\xef\xbb\xbf") else ""
-    text = data.decode("utf-8-sig")
-    at, piece = _place(text, file, hooks)
-    after = (mark + text[:at] + piece + text[at:]).encode()
-    _same_otherwise(before, plain(after, file), hooks, file)
-    return after, piece
+    """The file with these hooks, and the section that was added. Raises as `with_sections`."""
+    (block,) = blocks_of(data, file, hooks)
+    return with_sections(data, file, {"hooks": block}), block
+
+
+def blocks_of(
+    data: bytes | None, file: str, hooks: dict[str, dict[str, Any]], *, apart: bool = False
+) -> tuple[str, ...]:
+    """The section with these hooks as `with_hooks` adds it to the file; or one section for each hook."""
+    listed = isinstance(_hooks(plain(data, file)) if data else None, list)
+    groups = [{name: fields} for name, fields in hooks.items()] if apart else [hooks]
+    return tuple(_dumped([{"name": name, **one[name]} for name in one] if listed else one) for one in groups)
 
 
 def _hooks(data: dict[str, Any]) -> Any:
     return next((data[key] for key in _KEYS if key in data), None)
-
-
-def is_bare(text: str) -> bool:
-    """Whether a file that was created for hooks of an agent has no hooks left."""
-    return text.removeprefix(_HEAD).removeprefix(_PARALLEL) == "hooks:\n" and text.startswith(_HEAD)
 
 
 def names_in(data: bytes | None, file: str) -> set[str]:
@@ -56,30 +49,7 @@ def hooks_in(data: bytes | None, file: str) -> dict[str, dict[str, Any]]:
     return {str(name): one for name, one in found.items() if isinstance(one, dict)}
 
 
-def pieces_of(data: bytes, hooks: dict[str, dict[str, Any]]) -> tuple[str, ...]:
-    """The text of each of these hooks as `with_hooks` would have added it. Another spelling is not found."""
-    text = data.decode("utf-8", "surrogateescape")
-    newline = "\r\n" if "\r\n" in text else "\n"
-    pieces = []
-    for name, fields in hooks.items():
-        one = {name: fields}
-        flowing = [_flowed(one, listed=listed) for listed in (False, True)]
-        forms = [form(one, " " * indent, newline) for form in (rendered, _listed) for indent in range(8, -1, -1)]
-        forms += [comma + flow for comma in (", ", "") for flow in flowing]
-        pieces.append(next((form for form in forms if text.count(form) == 1), forms[0]))
-    return tuple(pieces)
-
-
-def rendered(hooks: dict[str, dict[str, Any]], indent: str, newline: str) -> str:
-    """Hooks as YAML, each with its name on a separate line."""
-    return "".join(_dumped({name: fields}, indent, newline) for name, fields in hooks.items())
-
-
-def _listed(hooks: dict[str, dict[str, Any]], indent: str, newline: str) -> str:
-    return _dumped([{"name": name, **fields} for name, fields in hooks.items()], indent, newline)
-
-
-def _dumped(value: object, indent: str, newline: str) -> str:
+def _dumped(value: object) -> str:
     import yaml
 
     class Dumper(yaml.SafeDumper):
@@ -91,8 +61,7 @@ def _dumped(value: object, indent: str, newline: str) -> str:
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
     Dumper.add_representer(str, text)
-    lines = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=1 << 20, indent=2).split("\n")
-    return "".join((indent + line).rstrip() + newline for line in lines[:-1])
+    return str(yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=1 << 20, indent=2))
 
 
 def plain(data: bytes, file: str) -> dict[str, Any]:
@@ -102,42 +71,6 @@ def plain(data: bytes, file: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise FaultyFileError("the file is no mapping", place=f"{file}:1", hint="write `hooks:` and names below it")
     return found
-
-
-def _place(text: str, file: str, hooks: dict[str, dict[str, Any]]) -> tuple[int, str]:
-    """The place where hooks are added, and the text to add."""
-    import yaml
-
-    newline = "\r\n" if "\r\n" in text else "\n"
-    root = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    key, value = _hooks_of(root)
-    if key is None or value is None:
-        at = _line_end(text, _last(root) if isinstance(root, yaml.MappingNode) and root.value else None)
-        piece = "hooks:" + newline + rendered(hooks, "  ", newline)
-    elif isinstance(value, yaml.ScalarNode) and value.value == "":
-        at, piece = _line_end(text, key), rendered(hooks, " " * (key.start_mark.column + 2), newline)
-    elif isinstance(value, yaml.ScalarNode):
-        place = f"{file}:{value.start_mark.line + 1}"
-        raise FaultyFileError("`hooks` must be a mapping", place=place, hint="put names or events below it")
-    elif getattr(value, "flow_style", False):
-        flowed = _flowed(hooks, listed=isinstance(value, yaml.SequenceNode))
-        return value.end_mark.index - 1, (", " if value.value else "") + flowed
-    else:
-        render = _listed if isinstance(value, yaml.SequenceNode) else rendered
-        at, piece = _line_end(text, _last(value)), render(hooks, " " * value.start_mark.column, newline)
-    return at, (newline if at and text[at - 1] != "\n" else "") + piece
-
-
-def _flowed(hooks: dict[str, dict[str, Any]], *, listed: bool) -> str:
-    """Hooks in JSON, which is valid YAML between brackets."""
-    value = [{"name": name, **fields} for name, fields in hooks.items()] if listed else hooks
-    return json.dumps(value, ensure_ascii=False)[1:-1]
-
-
-def _hooks_of(root: "yaml.Node | None") -> "tuple[yaml.Node | None, yaml.Node | None]":
-    pairs = getattr(root, "value", None)
-    found = reversed(pairs) if isinstance(pairs, list) else ()
-    return next(((key, value) for key, value in found if key.value in _KEYS), (None, None))
 
 
 def _last(node: "yaml.Node") -> "yaml.Node":
@@ -163,29 +96,15 @@ def _line_end(text: str, node: "yaml.Node | None") -> int:
     return len(text) if end < 0 else end + 1
 
 
-def _same_otherwise(before: dict[str, Any], after: dict[str, Any], hooks: dict[str, Any], file: str) -> None:
-    """Check that nothing but these hooks was added."""
-    key = next((key for key in _KEYS if key in after), "hooks")
-    old, new = before.get(key), after.get(key)
-    if isinstance(new, list):
-        same = new == [*(old if isinstance(old, list) else ()), *({"name": name, **hooks[name]} for name in hooks)]
-    else:
-        same = new == {**(old if isinstance(old, dict) else {}), **hooks}
-    if not same or {**before, key: new} != after:
-        hint = "write its `hooks:` as a block, with each name on a separate line"
-        raise BillhookError("hooks can't be added without rewriting the whole file", place=file, hint=hint)
+# -- sections of text, with their comments
 
 
-# -- recipes: sections of text, with their comments
-
-
-_FIRST: Final = "# Hooks for agents. `billhook list` shows what runs, `billhook check` finds mistakes.\n"
 _OURS: Final = 2  # columns below a key that was added with its first entry
 _THEIRS: Final = 4  # columns below an empty key that was there before: removing the entries keeps that key
 
 
 def with_sections(data: bytes | None, file: str, sections: dict[str, str]) -> bytes:
-    """The file with the sections of a recipe. Raises FaultyFileError, and BillhookError if it had to be rewritten."""
+    """The file with more sections. Raises FaultyFileError, and BillhookError if it had to be rewritten."""
     import yaml
 
     before = plain(data, file) if data else {}
@@ -201,14 +120,19 @@ def with_sections(data: bytes | None, file: str, sections: dict[str, str]) -> by
 
 
 def without_sections(data: bytes, file: str, sections: dict[str, str]) -> bytes | None:
-    """The file as it was before a recipe was added; None if there was none. Raises LookupError if the added text was
-    changed or is missing."""
-    mark, text = _text(data)
-    for key, block in reversed(sections.items()):
-        text = _without_block(text, key, block)
-    after = (mark + text).encode()
-    if not _is_rest(plain(after, file) if after else {}, plain(data, file), sections):
-        raise LookupError(file)
+    """The file as it was before these sections were added; None if there was none. Raises LookupError if the added text
+    was changed or is missing, or if the file can't be read."""
+    import yaml
+
+    try:
+        mark, text = _text(data)
+        for key, block in reversed(sections.items()):
+            text = _without_block(text, key, block)
+        after = (mark + text).encode()
+        if not _is_rest(plain(after, file) if after else {}, plain(data, file), sections):
+            raise LookupError(file)
+    except (BillhookError, UnicodeError, yaml.YAMLError) as error:
+        raise LookupError(file) from error
     return None if text == _FIRST else after
 
 
@@ -227,7 +151,7 @@ def without_hooks(data: bytes, file: str, names: set[str]) -> bytes:
 
 def _check(same: bool, done: str, file: str) -> None:
     if not same:
-        hint = "edit it by hand: `billhook add NAME --print` shows the text of a recipe"
+        hint = "write `hooks:` and its entries on separate lines, or edit the file by hand"
         raise BillhookError(f"hooks can't be {done} without rewriting the whole file", place=file, hint=hint)
 
 
@@ -300,7 +224,7 @@ def _with_block(text: str, file: str, key: str, block: str) -> str:
         place = f"{file}:{value.start_mark.line + 1}"
         raise FaultyFileError(f"`{key}` must contain entries", place=place, hint="put them on separate lines below it")
     else:
-        wanted = yaml.SequenceNode if key == "tests" else yaml.MappingNode
+        wanted = yaml.SequenceNode if block.startswith("- ") else yaml.MappingNode
         _check(isinstance(value, wanted) and not value.flow_style, "added", file)
         piece = _indented(block, value.start_mark.column, newline)
         gap = newline if isinstance(value, yaml.MappingNode) else ""

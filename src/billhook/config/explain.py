@@ -1,14 +1,13 @@
 """Why a hook would run for an event or would be skipped, what each hook did at a past event, and an edit of a hook that
 would make it match.
 
-An edit is proposed only if it can't weaken a hook: the hook runs for the event, still runs for everything that it ran
-for, and nothing else about it changes. A hook with a fixed answer is corrected where it has a slip, and never made to
-answer for other calls. A hook that allows is never widened. Without a safe edit there is no proposal.
+An edit is only proposed where a hook has a slip that `billhook check` finds, too, and where it makes the hook run for
+the event. No edit is proposed for a hook that allows calls.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Literal
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -19,15 +18,15 @@ from billhook.builtins.rate_limit import RateLimiter
 from billhook.config.build import Cooldown, EventTests, OnBranch, OnPaths, absence
 from billhook.config.builtin_hooks import StandIn
 from billhook.config.config import Config, HookRow, rows
-from billhook.config.declaration import Conditions, Exec, FixedAnswer, HookDeclaration, Mask, Python, RunAction, Url
+from billhook.config.declaration import Conditions, FixedAnswer, HookDeclaration
 from billhook.config.entry import Part
 from billhook.config.lint import edit, listed
-from billhook.config.lint.matchers import TOOLS, VALUES, corrected_rule, lint_match, other_spelling, with_rule
+from billhook.config.lint.matchers import corrected_rule, lint_match, other_spelling, with_rule
 from billhook.config.sources import adopting_command, of_claude_code
 from billhook.core import tools
 from billhook.core.answers import NOTHING, Answer, Decision, Outcome
-from billhook.core.dialect_traits import Meanings, meanings
-from billhook.core.errors import BillhookError, RuleError
+from billhook.core.dialect_traits import Meanings
+from billhook.core.errors import RuleError
 from billhook.core.events import Block, Event
 from billhook.core.hook import Condition, Context, Hook
 from billhook.core.match import compile_matcher
@@ -49,25 +48,12 @@ _STRICTNESS = {decision: place for place, decision in enumerate(Decision)}
 _ON_FAILURE = {"deny": "the action is denied", "ask": "the user is asked", "allow": "the action continues"}
 
 
-class Proposal(msgspec.Struct, frozen=True):
-    """One edit of a hook."""
-
-    fix: str  # for the user: "write `match: Bash`"
-    fields: Mapping[str, Any]  # what it changes: fields of `HookDeclaration`, or `rules`
-    corrects: bool = False  # it corrects a slip; else it adds calls that the hook was not for
-
-
 class Reason(msgspec.Struct, frozen=True):
     """One condition that is not met, and what would change that."""
 
     condition: Failed
     why: str
-    fix: str = ""
-    proposal: Proposal | None = None  # the edit that `fix` describes, where it is one of this hook
-
-    @classmethod
-    def proposing(cls, condition: Failed, why: str, proposal: Proposal | None) -> "Reason":
-        return cls(condition, why, proposal.fix if proposal is not None else "", proposal)
+    fix: str = ""  # for the user: "write `match: Bash`"
 
 
 class ExplainedHook(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,7 +137,7 @@ def explain(config: Config, event: Event) -> Explanation:
         if row.handles(event.hook_event_name):
             wanted.append(_explained(row, event, config, wanted))
         elif not row.switch:
-            others.append(_for_other_events(row, event, config))
+            others.append(_for_other_events(row, event))
     waves = _waves(wanted, event, config)
     wanted = _without_unreached(wanted, waves, event)
     wanted.sort(key=lambda one: not (one.runs or one.blocks))
@@ -192,22 +178,9 @@ def _waves(hooks: Sequence[ExplainedHook], event: Event, config: Config) -> list
     return [[step.name for step in wave] for wave in waves]
 
 
-def _for_other_events(row: HookRow, event: Event, config: Config) -> ExplainedHook:
+def _for_other_events(row: HookRow, event: Event) -> ExplainedHook:
     why = f"it listens for {listed(list(row.events))}, not `{event.hook_event_name}`"
-    proposal = other_event(row.declared, event.hook_event_name) if row.declared is not None else None
-    works = proposal is not None and row.state == "runs" and _runs_with(row, proposal, event, config)
-    return ExplainedHook(row=row, reasons=(Reason.proposing("event", why, proposal if works else None),))
-
-
-def _runs_with(row: HookRow, proposal: Proposal, event: Event, config: Config) -> bool:
-    """Whether a hook would run at an event that is added to it."""
-    declared = row.declared
-    if declared is None or not _is_safe(declared, [proposal], event):
-        return False
-    hook = absence(replace(declared, events=proposal.fields["events"]), "")
-    hook = replace(hook, background=declared.background, on_failure=declared.on_failure)
-    ctx = Context(event, (), {}, config.knowing)
-    return not any(reason for step in _alone(hook).list_for(event).all for reason in _conditions(row, step, ctx))
+    return ExplainedHook(row=row, reasons=(Reason("event", why),))
 
 
 def _explained(row: HookRow, event: Event, config: Config, earlier: Sequence[ExplainedHook]) -> ExplainedHook:
@@ -217,7 +190,7 @@ def _explained(row: HookRow, event: Event, config: Config, earlier: Sequence[Exp
     if not looked:
         return ExplainedHook(row=row, reasons=tuple(_standing(row, problems)))
     step, failed = min(looked, key=lambda one: len(one[1]))
-    unmet = _with_safe_edits(row, failed, event)
+    unmet = _with_safe_edits(row, failed)
     reasons = (*_standing(row, problems, fixable=all(one.fix for one in unmet)), *unmet)
     return ExplainedHook(
         row=row,
@@ -231,20 +204,16 @@ def _explained(row: HookRow, event: Event, config: Config, earlier: Sequence[Exp
     )
 
 
-def _with_safe_edits(row: HookRow, failed: tuple[Reason, ...], event: Event) -> tuple[Reason, ...]:
-    """The reasons; their edits only where all of them together are safe and make the hook run."""
-    proposals = [one.proposal for one in failed if one.proposal is not None]
-    complete = row.declared is not None and len(proposals) == len(failed)
-    if complete and row.declared is not None and _is_safe(row.declared, proposals, event):
+def _with_safe_edits(row: HookRow, failed: tuple[Reason, ...]) -> tuple[Reason, ...]:
+    """The reasons; their edits only if all of them together make the hook run."""
+    if all(one.fix for one in failed) and not _allows(row):
         return failed
-    return tuple(replace(one, fix="", proposal=None) if one.proposal is not None else one for one in failed)
+    return tuple(replace(one, fix="") for one in failed)
 
 
-def _is_safe(hook: HookDeclaration, proposals: Sequence[Proposal], event: Event) -> bool:
-    try:
-        return is_safe(hook, proposals, event)
-    except BillhookError:  # a rule or pattern that can't be read: nothing is known about it
-        return False
+def _allows(row: HookRow) -> bool:
+    action = row.declared.action if row.declared is not None else None
+    return isinstance(action, FixedAnswer) and action.decision == "allow"
 
 
 def _steps(row: HookRow, event: Event) -> Iterator[Step]:
@@ -291,9 +260,7 @@ def _standing(row: HookRow, problems: Sequence[Finding], *, fixable: bool = True
 
 def _switch_on(row: HookRow) -> str:
     """What to remove; nothing for a hook that allows calls, which is switched off for a reason."""
-    action = row.declared.action if row.declared is not None else None
-    allows = isinstance(action, FixedAnswer) and action.decision == "allow"
-    return "" if allows else f"remove {row.why.partition(' in ')[0]}"
+    return "" if _allows(row) else f"remove {row.why.partition(' in ')[0]}"
 
 
 def _hint(row: HookRow, problems: Sequence[Finding]) -> str:
@@ -311,11 +278,8 @@ def _conditions(row: HookRow, step: Step, ctx: Context) -> Iterator[Reason]:
         yield from _not_true(condition, row, ctx)
     if step.hook.background and step.hook.gate and event.gates:
         why = f"it is a gate in the background, and {event.hook_event_name} waits for its answer: it counts as failed"
-        proposal = None
-        if declared is not None:
-            fix = f"remove `{edit(declared, 'background', True)}`"
-            proposal = Proposal(fix, {"background": False}, corrects=True)
-        yield Reason.proposing("background", why, proposal)
+        fix = f"remove `{edit(declared, 'background', True)}`" if declared is not None else ""
+        yield Reason("background", why, fix)
 
 
 def _not_true(condition: Condition, row: HookRow, ctx: Context) -> Iterator[Reason]:
@@ -333,9 +297,9 @@ def _not_true(condition: Condition, row: HookRow, ctx: Context) -> Iterator[Reas
         title = next(agent.title for agent in AGENTS.values() if row.part in agent.narrower)
         yield Reason("match", f"it runs at {title}'s {row.part}, and for calls of other agents{matching}")
     elif isinstance(condition, HasEffect):
-        yield Reason("effect", effect_reason(condition.wanted, ctx.event))
+        yield Reason("effect", _effect_reason(condition.wanted, ctx.event))
     elif row.declared is not None:
-        yield Reason.proposing("if", *rule_reason(row.declared, ctx.event))
+        yield _rule_reason(row.declared, ctx.event)
     else:  # a gate whose file can't be read: its approved rules count
         yield Reason("if", "its `if` does not match this call")
 
@@ -373,8 +337,7 @@ def _not_matched(row: HookRow, step: Step, event: Event) -> Reason:
         why = f"in the dialect `{step.dialect}`, SessionStart fires only for {only}, not for `{source}`"
         return Reason("source", why)
     assert row.declared is not None  # built-ins have no matcher
-    found = match_reason(row.declared, step.hook.match or "", step.meanings, event)
-    return Reason.proposing("match", *found)
+    return _match_reason(row.declared, step.hook.match or "", step.meanings, event)
 
 
 def _failure(step: Step, event: Event) -> str:
@@ -436,93 +399,27 @@ def _outlook(hooks: Sequence[ExplainedHook], event: Event) -> Forecast:
     )
 
 
-# -- edits
+# -- what does not match, and the slip that is to blame
 
 
 _NAME_LIST: Final = re.compile(r"[A-Za-z0-9_\- ,|]*")
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
-_RULE: Final = re.compile(r"\s*([A-Za-z_]\w*)\(.+\)\s*")
 _SLIPS: Final = frozenset({"BH301", "BH302", "BH303"})
-_LISTS: Final = ("wildcard", "claude")  # ways of matching that read `a|b` as two names
 _SHOWN: Final = 3  # commands or effects of one call that are named
 
 
-def is_safe(hook: HookDeclaration, proposals: Sequence[Proposal], event: Event) -> bool:
-    """Whether these edits together make the hook run for the event, and take nothing away from it."""
-    if not _may_widen(hook) and not all(one.corrects for one in proposals):
-        return False
-    if isinstance(hook.action, FixedAnswer) and hook.action.decision == "allow":
-        return False
-    edited = _edited(hook, proposals)
-    return _runs_for(edited, event) and _matches_as_before(hook, edited)
-
-
-def _may_widen(hook: HookDeclaration) -> bool:
-    """Whether more calls are harmless: the hook looks at each one itself, or only informs."""
-    if isinstance(hook.action, FixedAnswer):
-        return hook.action.decision in ("inject", "notify")
-    return isinstance(hook.action, RunAction | Exec | Python | Url | Mask)
-
-
-def _edited(hook: HookDeclaration, proposals: Sequence[Proposal]) -> HookDeclaration:
-    fields: dict[str, Any] = {}
-    for one in proposals:
-        fields |= one.fields
-    if "rules" in fields:
-        fields["conditions"] = replace(hook.conditions, rules=fields.pop("rules"))
-    return replace(hook, **fields)
-
-
-def _runs_for(hook: HookDeclaration, event: Event) -> bool:
-    """Whether matcher and rules are true of the event; tried out, because a pattern may mean something else."""
-    plan = Plan([absence(replace(hook, after=(), timeout=None), "")])
-    given, cwd = getattr(event, "tool_input", None), event.cwd or None
-    name, rules = tools.canonical(getattr(event, "tool_name", "")), hook.conditions.rules
-    struck = not rules or any(Rule.parse(text).strikes(name, given, cwd) for text in rules)
-    return struck and bool(plan.steps(event))
-
-
-def _matches_as_before(hook: HookDeclaration, edited: HookDeclaration) -> bool:
-    """Whether the new matcher matches every known name that the old one matched."""
-    row = meanings(hook.dialect)
-    for event in hook.events or ("PreToolUse",):
-        before, after = (compile_matcher(one.match, row.matching, event) for one in (hook, edited))
-        names = VALUES.get(event, "").split() or [name for tool in TOOLS for name in (tool, _called(tool, row))]
-        if any(before.matches(name) and not after.matches(name) for name in names):
-            return False
-    return True
-
-
-def _called(tool: str, row: Meanings) -> str:
-    return tools.called(tool, row.naming) if row.naming != "canonical" else tool
-
-
-def other_event(hook: HookDeclaration, name: str) -> Proposal | None:
-    """The edit that adds an event; none for a hook of one agent's part of an event, which has exactly one."""
-    if hook.part:
-        return None
-    fix = f'add it under `"{name}"`, too'
-    if hook.shape == "yaml":
-        fix = f"write `events: [{', '.join((*hook.events, name))}]`"
-    return Proposal(fix, {"events": (*hook.events, name)})
-
-
-# -- matchers
-
-
-def match_reason(hook: HookDeclaration, pattern: str, row: Meanings, event: Event) -> tuple[str, Proposal | None]:
+def _match_reason(hook: HookDeclaration, pattern: str, row: Meanings, event: Event) -> Reason:
     """Why a matcher does not match an event, and the edit that makes it match."""
     target, field = event.target or "", event.match_field or ""
     if not target:
-        return f"`match: {pattern}` is compared with `{field}`, which this event does not have", None
+        return Reason("match", f"`match: {pattern}` is compared with `{field}`, which this event does not have")
     names = _names_of(target, field, row)
-    why = f"`match: {pattern}` does not match {' or '.join(f'`{name}`' for name in names)}"
     slip = _slip(hook) if pattern == hook.match else None
-    if slip is not None and (found := _correction(hook, slip, event)):
-        return slip.message, found
-    if found := _other_case(hook, pattern, row, event, names):
-        return f"{why}: `{row.name}` is case-sensitive", found
-    return why, None  # most matchers leave tools out on purpose
+    if slip is not None and _corrects(slip, hook, row, event, names):
+        return Reason("match", slip.message, slip.hint)
+    why = f"`match: {pattern}` does not match {' or '.join(f'`{name}`' for name in names)}"
+    if fixed := _other_case(pattern, row, event, names):
+        return Reason("match", f"{why}: `{row.name}` is case-sensitive", f"write `{edit(hook, 'match', fixed)}`")
+    return Reason("match", why)  # most matchers leave tools out on purpose
 
 
 def _names_of(target: str, field: str, row: Meanings) -> list[str]:
@@ -538,48 +435,46 @@ def _slip(hook: HookDeclaration) -> Finding | None:
     return next((one for one in lint_match(hook) if one.code in _SLIPS and (one.line, one.column) == place), None)
 
 
-def _correction(hook: HookDeclaration, slip: Finding, event: Event) -> Proposal | None:
-    """The edit of a slip, where it makes the hook match this event."""
-    rule, proposal = _RULE.fullmatch(hook.match or ""), None
+def _corrects(slip: Finding, hook: HookDeclaration, row: Meanings, event: Event, names: list[str]) -> bool:
+    """Whether the hint of a slip makes the hook run for the event. Without a new matcher, it moves a rule to `if`."""
     if slip.edit:
-        proposal = Proposal(f"write `{edit(hook, 'match', slip.edit)}`", {"match": slip.edit}, corrects=True)
-    elif rule and not hook.conditions.rules:
-        tool, text = tools.canonical(rule[1]), (hook.match or "").strip()
-        fix = f"write `{edit(hook, 'match', tool)}` and `{edit(hook, 'rules', text)}`"
-        proposal = Proposal(fix, {"match": tool, "rules": (text,)}, corrects=True)
-    return proposal if proposal is not None and _runs_for(_edited(hook, [proposal]), event) else None
+        return compile_matcher(slip.edit, row.matching, event.hook_event_name).matches(*names)
+    return _strikes(hook.match or "", event)
 
 
-def _other_case(hook: HookDeclaration, pattern: str, row: Meanings, event: Event, names: list[str]) -> Proposal | None:
+def _other_case(pattern: str, row: Meanings, event: Event, names: list[str]) -> str:
+    """The matcher in the spelling of the event, if only the case of its letters differs."""
     lower = compile_matcher(pattern.lower(), row.matching, event.hook_event_name)
     if not _NAME_LIST.fullmatch(pattern) or not lower.matches(*(name.lower() for name in names)):
-        return None
-    fixed = pattern
+        return ""
     for name in names:
-        fixed = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", name, fixed, flags=re.I)
-    return Proposal(f"write `{edit(hook, 'match', fixed)}`", {"match": fixed}, corrects=True)
+        pattern = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", name, pattern, flags=re.I)
+    return pattern
 
 
 # -- rules and effects
 
 
-def rule_reason(hook: HookDeclaration, event: Event) -> tuple[str, Proposal | None]:
+def _rule_reason(hook: HookDeclaration, event: Event) -> Reason:
     """Why no rule of `if` matches an event, and a corrected rule that does."""
     name, rules = tools.canonical(getattr(event, "tool_name", "")), hook.conditions.rules
     why = _rule_why(rules[0], event) if len(rules) == 1 else _rules_why(rules, name, event)
     command = tools.command_of(name, getattr(event, "tool_input", None)) or ""
     for text in rules:
-        if tool_fixed := corrected_rule(text):
-            return why, _with_rule(hook, text, tool_fixed, "")
-        if wider := other_spelling(text, command):
-            return why, _with_rule(hook, text, wider, ", which also matches the other spellings")
-    return why, None
+        fixed = corrected_rule(text)
+        new = fixed or other_spelling(text, command)
+        if new and _strikes(new, event):
+            comment = "" if fixed else ", which also matches the other spellings"
+            return Reason("if", why, f"write `{edit(hook, 'rules', with_rule(hook, text, new))}`{comment}")
+    return Reason("if", why)
 
 
-def _with_rule(hook: HookDeclaration, old: str, new: str, comment: str) -> Proposal:
-    value = with_rule(hook, old, new)
-    rules = (value,) if isinstance(value, str) else tuple(value)
-    return Proposal(f"write `{edit(hook, 'rules', value)}`{comment}", {"rules": rules}, corrects=True)
+def _strikes(rule: str, event: Event) -> bool:
+    name, given = tools.canonical(getattr(event, "tool_name", "")), getattr(event, "tool_input", None)
+    try:
+        return Rule.parse(rule).strikes(name, given, event.cwd or None)
+    except RuleError:
+        return False
 
 
 def _rules_why(rules: Sequence[str], name: str, event: Event) -> str:
@@ -613,7 +508,7 @@ def _compared(name: str, event: Event) -> str:
     return listed(list(paths)) if paths else "this input"
 
 
-def effect_reason(wanted: Sequence[str], event: Event) -> str:
+def _effect_reason(wanted: Sequence[str], event: Event) -> str:
     """Why a call has none of the effects of `effect`."""
     named = f"`effect: {', '.join(wanted)}`"
     if not getattr(event, "tool_name", ""):

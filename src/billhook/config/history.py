@@ -6,6 +6,7 @@ Only the newest part of a log is read, so that verbs don't become slower the lon
 
 import os
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -15,21 +16,24 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from billhook.builtins.guard import NAME, Guard
-from billhook.builtins.metrics import HookStats, Tally
+from billhook.builtins.metrics import Durations, HookStats, Tally
 from billhook.builtins.trackers import METRICS, WARN_MS, ContextBudget
 from billhook.config.config import Config, HookRow, as_data, kept, rows
 from billhook.config.declaration import CONDITION_KEYS, HookDeclaration
 from billhook.config.lint import edit, finding
 from billhook.config.sources import own_file
 from billhook.config.trust import TRUST
-from billhook.core import tools
+from billhook.core import strictjson, tools
 from billhook.core.answers import Skipped, SkipReason
+from billhook.core.events import EVENTS
 from billhook.core.text import Finding, counted
-from billhook.store.files import log_folder
+from billhook.store.files import log_folder, state_root
 from billhook.store.log import OutcomeRecord, Record, RecordFilter
+from billhook.store.log.reader import LogReader
 
 if TYPE_CHECKING:
     from billhook.store.log.reader import LogReader
+
 
 LARGEST: Final = 64 << 20  # bytes of a log that are read, from its end
 _RUNS: Final = 200
@@ -86,6 +90,45 @@ class LogTailScan:
         self.complete = True
 
 
+# -- what a record is about
+
+
+_SUBJECTS: Final = (
+    "prompt", "message", "url", "pattern", "query", "input", "description", "task", "subject", "error", "name",
+    "task_subject", "teammate_name",
+)  # fmt: skip
+"""Fields that describe an event or a call, for events and tools without a better one."""
+
+
+def about(record: Record) -> str:
+    """The main input of a tool, or the subject of an event: a command, a path, a prompt, a source."""
+    given = record.input
+    if record.note is not None:
+        return record.reason or record.note
+    if record.tool:
+        path = tools.path_of(record.tool, given) or ""  # relative to the working directory of the session
+        path = path.removeprefix(f"{record.cwd}/") if record.cwd else path
+        return (
+            tools.command_of(record.tool, given)
+            or path
+            or _telling(given)
+            or (strictjson.compact(given) if given else "")
+        )
+    if not isinstance(given, dict):
+        return "" if given is None else strictjson.compact(given)
+    if record.event == TRUST:
+        names = [str(one.get("name", "")) for one in given.get("hooks", ()) if isinstance(one, dict)]
+        return f"{given.get('action', '')} {', '.join(names) or given.get('what', '')}".strip()
+    event = EVENTS.get(record.event)
+    own = given.get(event.match_field) if event is not None and event.match_field else None
+    return own if isinstance(own, str) and own else _telling(given)
+
+
+def _telling(given: Any) -> str:
+    fields = given if isinstance(given, dict) else {}
+    return next((found for key in _SUBJECTS if isinstance(found := fields.get(key), str) and found), "")
+
+
 # -- when each last ran
 
 
@@ -97,57 +140,38 @@ class LastFired(msgspec.Struct, frozen=True):
     complete: bool  # these are all events of the log
 
 
-def last_fired(
-    log: "LogReader", project: str, names: Iterable[str], at_most: int = LARGEST, known_as: "NameHistory | None" = None
-) -> LastFired:
-    """When each of these hooks last ran, by its current name. `known_as` has their earlier names."""
-    missing = set(names)
+def last_fired(log: "LogReader", project: str, hooks: Iterable[HookRow], at_most: int = LARGEST) -> LastFired:
+    """When each of these hooks last ran, whatever its result."""
+    today = {_key(row.name, row.layer): row.name for row in hooks}
+    moved = {name: name for name in today.values()}  # into another layer, with the same name
     times: dict[str, str] = {}
     look = LogTailScan(log, project, at_most)
     for record in look:
-        today = known_as.of(record.config) if known_as is not None else {}
-        for name in missing.intersection(today.get(then, then) for then in hooks_that_ran(record)):
-            times[name] = record.time
-            missing.discard(name)
-        if not missing:
+        for one in record.outcomes:
+            layer = (one.source or "").partition(" ")[0]
+            name = today.get(_key(one.hook, layer)) or moved.get(one.hook, "")
+            if name and one.status != "skipped":
+                times.setdefault(name, record.time)
+        if len(times) == len(today):
             break
     return LastFired(times, look.events, look.complete)
 
 
-def hooks_that_ran(record: Record) -> Iterator[str]:
-    """The hooks that ran, whatever their result."""
-    return (outcome.hook for outcome in record.outcomes if outcome.status != "skipped")
+# -- earlier names of hooks: a name has the prefix of its layer, and a number at its end, only if another hook has the
+# same name
 
 
-# -- earlier names of hooks
-
-
-class NameHistory:
-    """The names of hooks under earlier configurations: a name has the prefix of its layer, and a number at its end,
-    only if another hook has the same name."""
-
-    def __init__(self, hooks: Iterable[HookRow], root: Path) -> None:
-        self._today = {_key(row.name, row.layer): row.name for row in hooks}
-        self._root = root
-        self._known: dict[str, dict[str, str]] = {}
-
-    def of(self, hash_: str) -> dict[str, str]:
-        """The names at that time, each with the current name; empty if there is none. A missing name was the same."""
-        if hash_ not in self._known:
-            snapshot = kept(self._root, hash_) if hash_ and len(self._known) < _CONFIGURATIONS else None
-            self._known[hash_] = self.under(snapshot)
-        return self._known[hash_]
-
-    def under(self, snapshot: Mapping[str, Any] | None) -> dict[str, str]:
-        """As `of`, for the snapshot of a configuration. Without one, names with `layer/` are recognized."""
-        if snapshot is None:
-            before = [(f"{layer}/{name}", number, now) for (layer, name, number), now in self._today.items()]
-            return {name if number == 1 else f"{name}#{number}": now for name, number, now in before}
-        then = {name: _key(name, str(row.get("layer"))) for name, row in rows_of(snapshot).items()}
-        found = {name: self._today.get(key, "") for name, key in then.items()}
-        same = set(self._today.values()) - set(found.values())
-        # A hook that moved to another layer keeps its name, unless another hook has it.
-        return {name: now or (name if name in same else "") for name, now in found.items()}
+def _names_then(today: Mapping[tuple[str, str, int], str], snapshot: Mapping[str, Any] | None) -> dict[str, str]:
+    """The names under an earlier configuration, each with the current name; empty if there is none. Without a snapshot,
+    names with `layer/` are recognized."""
+    if snapshot is None:
+        before = [(f"{layer}/{name}", number, now) for (layer, name, number), now in today.items()]
+        return {name if number == 1 else f"{name}#{number}": now for name, number, now in before}
+    then = {name: _key(name, str(row.get("layer"))) for name, row in rows_of(snapshot).items()}
+    found = {name: today.get(key, "") for name, key in then.items()}
+    same = set(today.values()) - set(found.values())
+    # A hook that moved to another layer keeps its name, unless another hook has it.
+    return {name: now or (name if name in same else "") for name, now in found.items()}
 
 
 def rows_of(snapshot: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any]]:
@@ -207,7 +231,7 @@ class _HookStatistics:
     def __init__(self, hooks: Mapping[str, HookRow], root: Path) -> None:
         self._hooks, self._root = hooks, root
         self._today = {name: as_data(row) for name, row in hooks.items()}
-        self._names = NameHistory(hooks.values(), root)
+        self._names = {_key(name, row.layer): name for name, row in hooks.items()}
         self._same: dict[str, dict[str, tuple[str, bool]]] = {}  # by the hash of a configuration
         self._asked: set[str] = set()
         self._events: dict[str, Counter[str]] = {name: Counter() for name in hooks}
@@ -250,7 +274,7 @@ class _HookStatistics:
         """The hooks that ran for the same events under a configuration: their names at that time, each with the current
         name and whether its action was the same. Without a snapshot all hooks: the record has their names."""
         snapshot = kept(self._root, hash_) if hash_ else None
-        names = self._names.under(snapshot)
+        names = _names_then(self._names, snapshot)
         if snapshot is None:
             return {then: (now, True) for then, now in (names | {name: name for name in self._today}).items()}
         rows_then = rows_of(snapshot)
@@ -379,7 +403,7 @@ def _never_fired(quiet: UnusedHook, hook: HookDeclaration) -> Finding:
         why = f"; {what} did not match {_times(unfit)}, and {_times(behind)} {_ended_by(quiet)} before it could run"
     last = " the last time" if sum(quiet.events.values()) > 1 else ""
     right = (
-        "for a guard against rare cases this is normal"
+        "for a hook against rare cases this is normal"
         if unfit
         else "to run also for denied calls, it needs a smaller `priority`"
     )
@@ -479,12 +503,59 @@ def _count(report: ShadowReport, record: Record, outcome: OutcomeRecord) -> None
     if waived.would == "none":
         return
     report.would[waived.would] += 1
-    call = _call_of(record)
+    call = f"{record.tool or record.event}: {about(record)}".removesuffix(": ")
     if len(report.examples) < _MOST_EXAMPLES and call not in [one.call for one in report.examples]:
         report.examples.append(ShadowExample(record.id, record.time, call, waived.would, waived.reason))
 
 
-def _call_of(record: Record) -> str:
-    """What a record is about: `Bash: git push`, `Write: src/a.py`, `UserPromptSubmit`."""
-    about = tools.subject_of(record.tool or "", record.input)
-    return f"{record.tool or record.event}{f': {about}' if about else ''}"
+# -- numbers for the page: `python -m billhook.config.history PROJECT`
+_DAYS: Final = 30
+_COMMANDS: Final = 10
+_TOOL_EVENTS: Final = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure"})
+
+
+class LogSummary:
+    """Counts over records, added newest first."""
+
+    def __init__(self) -> None:
+        self.days: dict[str, Counter[str]] = {}
+        self.denied: Counter[tuple[str, str]] = Counter()
+        self.tally = Tally()
+        self.tools: dict[str, Durations] = {}
+
+    def add(self, record: Record) -> None:
+        self.days.setdefault(record.time[:10], Counter())[record.decision] += 1
+        if record.decision == "deny" and record.tool:
+            self.denied[record.tool, about(record)] += 1
+        if record.event in _TOOL_EVENTS and record.tool:
+            self.tools.setdefault(record.tool, Durations()).add(record.duration_ms)
+        for outcome in record.outcomes:
+            self.tally.add(outcome)
+
+    def as_data(self) -> dict[str, Any]:
+        tools = [
+            {"tool": name, "calls": one.count, "p50": one.percentile(0.5), "p95": one.percentile(0.95)}
+            for name, one in self.tools.items()
+        ]
+        denied = self.denied.most_common(_COMMANDS)
+        return {
+            "days": [{"day": day, **self.days[day]} for day in sorted(self.days)[-_DAYS:]],
+            "denied": [{"tool": tool, "text": text, "count": n} for (tool, text), n in denied],
+            "tools": sorted(tools, key=lambda one: -float(str(one["calls"])))[:_COMMANDS],
+            "hooks": self.tally.stats(),
+        }
+
+
+def summarized(project: str) -> dict[str, Any]:
+    """The numbers for a project. Raises StoreError."""
+    found = LogSummary()
+    root = state_root()
+    look = LogTailScan(LogReader(log_folder(root, project), root), project, LARGEST)
+    for record in look:
+        if record.event != TRUST:
+            found.add(record)
+    return {**found.as_data(), "events": look.events, "complete": look.complete}
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.write(msgspec.json.encode(summarized(sys.argv[1])) + b"\n")

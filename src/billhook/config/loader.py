@@ -347,7 +347,7 @@ class _Loading:
         """The settings of `approvals:`, if a file has it."""
         if all(read.approvals is None for read in self.reads):
             return None
-        from billhook.config.approval_settings import approvals_of
+        from billhook.config.approver import approvals_of
 
         settings, findings = approvals_of(self.reads)
         self.problems += findings

@@ -26,7 +26,7 @@ from billhook.config.sources import adopting_command, is_claudes, shown_path
 from billhook.core import client_env
 from billhook.core.answers import Verdict
 from billhook.core.events import Event
-from billhook.core.text import counted
+from billhook.core.text import age, counted
 from billhook.store.files import StoreError, sha256
 from billhook.store.state import FileState, Value
 
@@ -549,15 +549,8 @@ def _approved(approvals: "Sequence[Approval]", when: int) -> str:
     what = f"{len(names)} {'hook' if hooks else 'approval'}{'s were' if len(names) > 1 else ' was'}"
     how = {one.how for one in approvals}
     by = f" {how.pop()}".rstrip() if len(how) == 1 else ""
-    ago = _ago(time.time() - when / 1e9)
+    ago = age(time.time() - when / 1e9)
     return f"{what} approved {ago}{by}: {listed_names(list(map(_short, names)))}. Not you? billhook trust --list"
-
-
-def _ago(seconds: float) -> str:
-    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        if seconds >= length:
-            return f"{counted(int(seconds // length), unit)} ago"
-    return "just now"
 
 
 def listed_names(names: Sequence[str]) -> str:

@@ -131,7 +131,7 @@ def plain(sections: Mapping[str, str]) -> dict[str, Any]:
 
 def shipped() -> list[Recipe]:
     """Every recipe of the package, by purpose."""
-    folder = resources.files("billhook").joinpath("recipes")
+    folder = resources.files("billhook.config").joinpath("recipe_files")
     files = sorted((one for one in folder.iterdir() if one.name.endswith(".yaml")), key=lambda one: one.name)
     found = [_read(one.name[:-5], one.name[:-5], one.read_bytes()) for one in files]
     return sorted(found, key=lambda one: (one.purpose, one.name))

@@ -233,7 +233,7 @@ class LogRecorder:
         tool = _text_of(event, "tool_name") or ""
         canonical = tools.canonical(tool) if tool else None
         texts, quiet = self._texts(verdict, tool, canonical), _is_quiet(verdict)
-        outcomes = [_outcome_data(outcome, quiet) for outcome in verdict.outcomes]
+        outcomes = [outcome_data(outcome, quiet) for outcome in verdict.outcomes]
         if not quiet:
             lost = _note_lost(verdict, outcomes, host) if verdict.speaks else ()
             texts |= {"lost": list(lost), "outcomes": outcomes} if lost else {"outcomes": outcomes}
@@ -341,7 +341,7 @@ def _is_quiet(verdict: Verdict) -> bool:
     return True
 
 
-def _outcome_data(outcome: Outcome, quiet: bool) -> dict[str, Any]:
+def outcome_data(outcome: Outcome, quiet: bool = False) -> dict[str, Any]:
     """An outcome for the log. Default values are left out, because most hooks return nothing."""
     answer, status, decision = outcome.answer, outcome.status, outcome.answer.decision
     data: dict[str, Any] = {

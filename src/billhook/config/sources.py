@@ -459,7 +459,7 @@ class FileRead(msgspec.Struct, frozen=True, kw_only=True):
     builtins: tuple[Builtin, ...] = ()
     allowed_urls: tuple[str, ...] | None = None
     allowed_header_env: tuple[str, ...] | None = None
-    approvals: Node | None = None  # `approvals:`, read by `approval_settings.py`
+    approvals: Node | None = None  # `approvals:`, read by `approver.py`
     permissions: tuple[tuple[Node, Node], ...] = ()
     """Every `permissions` of the file, also misspelt ones, as nodes: `permissions.py` reads them."""
     lost_permissions: bool = False  # the unreadable part may contain permission rules

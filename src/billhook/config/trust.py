@@ -219,7 +219,7 @@ def _lines(text: str) -> list[str]:
 
 def _changed_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     """What differs between two definitions, about as it is written in a file: `- ask: "Push?"`."""
-    before, after = _fields(old), _fields(new)
+    before, after = written_fields(old), written_fields(new)
     for key in dict.fromkeys((*before, *after)):
         if before.get(key, _ABSENT) != after.get(key, _ABSENT):
             for sign, fields in (("-", before), ("+", after)):
@@ -230,15 +230,18 @@ def _changed_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[st
 _ABSENT = object()
 
 
-def _fields(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """A definition with the fields of its action, which is named by its verb."""
+_MAIN = ("text", "argv", "target", "url", "patterns")  # the field of an action that a file has under its verb
+
+
+def written_fields(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """A definition with the fields of its action, about as a file has them: `run: ./lint.sh`, `url.headers: ...`."""
     does = definition.get("does")
     action = dict(does) if isinstance(does, dict) else {}
     kind = action.pop("type", "action")
     kind = action.pop("decision", kind)  # a fixed answer: `deny`
-    text = action.pop("text", None)
+    main = next((action.pop(key) for key in _MAIN if key in action), None)
     more = {f"{kind}.{key}": value for key, value in action.items()}  # a hook has other keys of these names
-    return {str(kind): text, **more, **{key: value for key, value in definition.items() if key != "does"}}
+    return {str(kind): main, **more, **{key: value for key, value in definition.items() if key != "does"}}
 
 
 def _links(fp: Fingerprint) -> dict[str, str]:

@@ -3,7 +3,7 @@ what is missing."""
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -48,6 +48,19 @@ def one_line(text: str, columns: int) -> str:
 def counted(number: int, thing: str) -> str:
     """`1 hook`, `2 hooks`."""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def joined(words: Sequence[str], last: str = "and") -> str:
+    """`a, b and c`."""
+    return f" {last} ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def age(seconds: float) -> str:
+    """`just now`, `3 min ago`, `2 h ago`, `4 days ago`."""
+    for unit, length in (("day", 86400), ("h", 3600), ("min", 60)):
+        if (number := int(seconds // length)) > 0:
+            return f"{number} {unit}{'s' if unit == 'day' and number > 1 else ''} ago"
+    return "just now"
 
 
 # Lines for people who read a hook's stderr.

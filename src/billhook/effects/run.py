@@ -125,7 +125,10 @@ _PAUSES: Final = frozenset({"wait", "sleep", "break", "exit", "return", "read"})
 
 def starts_forever(nodes: Sequence[Node], endless: frozenset[str]) -> bool:
     """Whether a loop whose condition has only such words starts commands in the background, and never pauses."""
-    (condition, _), *body = pipelines(nodes)
+    found = list(pipelines(nodes))
+    if len(found) < 2:
+        return False
+    (condition, _), *body = found
     plain = [(stages[0].words[:1], end) for stages, end in body if isinstance(stages[0], ScriptCommand)]
     pauses = any(words and words[0] in _PAUSES and end != "&" for words, end in plain)
     is_endless = isinstance(condition[0], ScriptCommand) and endless.issuperset(condition[0].words)

@@ -20,12 +20,13 @@ from billhook.builtins import guard, impact, rate_limit
 from billhook.config import actions, build, loader
 from billhook.config.builtin_hooks import StandIn
 from billhook.config.config import Config, as_data, content, kept, rows
-from billhook.config.declaration import CONDITION_KEYS
+from billhook.config.declaration import CONDITION_KEYS, LAYERS
 from billhook.config.history import rows_of
 from billhook.config.recorder import SessionLookup
 from billhook.core import drive, strictjson
 from billhook.core.answers import Decision, Verdict
-from billhook.core.events import Event
+from billhook.core.errors import BillhookError
+from billhook.core.events import Event, parse
 from billhook.core.hook import Condition, Context, Handler, Hook
 from billhook.effects.conditions import AfterEffect, all_of, single
 from billhook.effects.effect import Effect
@@ -36,7 +37,6 @@ from billhook.store.files import state_root
 from billhook.store.log import OutcomeRecord, Record
 from billhook.store.state import FileState, Value
 from billhook.testing.expectations import deciders, outcome_of
-from billhook.testing.past_event import decided_by, event_of, in_no_file
 
 RANK: Final = {str(decision): place for place, decision in enumerate(Decision)}
 STRONGEST: Final = RANK[Decision.DENY]
@@ -177,6 +177,34 @@ _OF_THEIR_TIME: Final = frozenset({"file_exists", "changed_files", "has_secret"}
 """Tests of `when` that no record can answer."""
 
 
+# -- records
+
+
+def decided_by(record: Record) -> tuple[str, ...]:
+    """The hooks whose answers became the decision, stopped the agent or kept it going. Where no outcome has the
+    decision, the hooks that gave the reason."""
+    strong = [one for one in record.outcomes if one.decision == record.decision != "none"]
+    if record.stop or record.keep_going:
+        strong += [one for one in record.outcomes if (one.stop if record.stop else one.keep_going)]
+    if not strong and record.reason and (record.decision != "none" or record.stop or record.keep_going):
+        strong = [one for one in record.outcomes if one.reason and one.reason in record.reason]
+    return tuple(dict.fromkeys(one.hook for one in strong))
+
+
+def in_no_file(one: OutcomeRecord) -> bool:
+    return (one.source or "").partition(" ")[0] not in (*LAYERS, "built-in")
+
+
+def event_of(record: Record) -> Event | None:
+    """The event of a record, as far as the log has it; None: the log does not have enough of it."""
+    if record.tool is not None and not isinstance(record.input, Mapping):
+        return None
+    try:
+        return parse(record.payload)
+    except BillhookError:
+        return None
+
+
 # -- hooks that touch nothing
 
 
@@ -307,10 +335,10 @@ class _Substitutes:
                 self.stateful.append(hook)
                 last.append(replace(one, state=self.state, clock=self.past.clock))
             elif isinstance(one, build.OnBranch) or (
-                isinstance(one, build.EventTests) and _OF_THEIR_TIME & set(_tests(one.tests))
+                isinstance(one, build.EventTests) and _OF_THEIR_TIME & dict(build.each_test(one.tests)).keys()
             ):
                 last.insert(0, UnknownAnswer(doubt, self.past))
-            elif isinstance(one, build.EventTests) and any(map(self._is_result, _tests(one.tests))):
+            elif isinstance(one, build.EventTests) and any(map(self._is_result, dict(build.each_test(one.tests)))):
                 why = doubt.why.replace("files of that time", "a hook that runs code")
                 last.insert(0, UnknownAnswer(replace(doubt, why=why), self.past))
             else:
@@ -336,14 +364,6 @@ def _rank_of(run: Handler) -> int:
     if isinstance(run, actions.TemplateAnswer):
         return RANK.get(run.decision, STRONGEST if run.decision in ("stop", "keep_going") else 0)
     return STRONGEST
-
-
-def _tests(tests: build.Tests) -> Iterator[str]:
-    """The names of tests, also of those in groups."""
-    for name, wanted in tests:
-        yield name
-        for one in (wanted,) if name == "not" else wanted if name in build.GROUPS else ():
-            yield from _tests(one)
 
 
 # -- one configuration

@@ -9,9 +9,11 @@ something.
 import functools
 import linecache
 import os
+import platform
 import shutil
 import stat
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -56,11 +58,11 @@ from billhook.effects.conditions import cell_of
 from billhook.effects.gitstate import UnreadableError
 from billhook.effects.rules import Rule
 from billhook.engine.plan import Plan
-from billhook.testing import network
 from billhook.testing.expectations import deciders, differences, forms, outcome_of
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
+
 
 # -- the scratch copy
 
@@ -153,6 +155,8 @@ def _copy_file(path: str, target: Path) -> None:
         if stat.S_ISREG(mode) or stat.S_ISLNK(mode):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, target, follow_symlinks=False)
+    except FileNotFoundError:
+        return  # named by a hook or tracked by git, but deleted
     except OSError as error:
         hint = "check its permissions"
         raise UsageError(
@@ -401,12 +405,12 @@ def in_workers(
 
 def network_left(suite: Suite) -> str:
     """Why programs of hooks reach the network in these tests; empty if they don't, or if no hook runs one."""
-    return network.refusal() if any(runs_code(one.declared) for one in suite.real.entries) else ""
+    return network_refusal() if any(runs_code(one.declared) for one in suite.real.entries) else ""
 
 
 def _works_apart(suite: Suite) -> bool:
     """Whether worker processes without network are needed: hooks run programs, and the system can cut them off."""
-    return any(runs_code(one.declared) for one in suite.real.entries) and not network.refusal()
+    return any(runs_code(one.declared) for one in suite.real.entries) and not network_refusal()
 
 
 @contextmanager
@@ -438,7 +442,7 @@ def _begin(suite: Suite, folder: Path, apart: bool) -> None:
     """Set up a worker process. Its folder is removed with the others."""
     global _runner  # noqa: PLW0603 (a worker process has one)
     if apart:
-        network.cut_off()
+        cut_off()
     _runner = make_runner(suite, folder, str(os.getpid()))
     _worker.enter_context(_runner.scratch.entered())
 
@@ -716,3 +720,70 @@ def select(cases: Iterable[Case], text: str) -> list[Case]:
         for one in cases
         if wanted in f"{one.title} {strictjson.dumps(one.data)} {linecache.getline(one.file, one.line)}".lower()
     ]
+
+
+# -- a process without network: what it starts from then on reaches only a loopback interface of its own (Linux only)
+_NEW_USER: Final = 0x10000000
+_NEW_NETWORK: Final = 0x40000000
+_SET_FLAGS: Final = 0x8914  # the ioctl SIOCSIFFLAGS
+_UP: Final = 1
+_NAME_BYTES, _REQUEST_BYTES = 16, 40
+
+
+def cut_off() -> None:
+    """Cut this process off. It must have one thread. Raises OSError; then it may be unusable: `network_refusal` tries
+    it first."""
+    try:
+        _unshare(_NEW_NETWORK)
+    except PermissionError:
+        _unshare_as_user()
+    _start_loopback()
+
+
+@functools.cache
+def network_refusal() -> str:
+    """Why this system can't cut a process off; empty if it can. A child process tries it."""
+    if sys.platform != "linux":
+        return f"{platform.system()} can't cut a process off from the network"
+    child = os.fork()
+    if child == 0:
+        os._exit(_attempt())
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    return f"the system refuses a network namespace: {os.strerror(code).lower()}" if code else ""
+
+
+def _attempt() -> int:
+    """The error number; 0 if it worked."""
+    try:
+        cut_off()
+    except OSError as error:
+        return error.errno or 1
+    return 0
+
+
+def _unshare(what: int) -> None:
+    import ctypes
+
+    if ctypes.CDLL(None, use_errno=True).unshare(what):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def _unshare_as_user() -> None:
+    """With a new user namespace, in which this process has the same user and group as before."""
+    user, group = os.geteuid(), os.getegid()
+    _unshare(_NEW_USER | _NEW_NETWORK)
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+    Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+
+
+def _start_loopback() -> None:
+    """Hooks may start a server of their own, as test suites do."""
+    import fcntl
+    import socket
+
+    request = b"lo".ljust(_NAME_BYTES, b"\0") + _UP.to_bytes(2, sys.byteorder)
+    with socket.socket() as channel:
+        fcntl.ioctl(channel, _SET_FLAGS, request.ljust(_REQUEST_BYTES, b"\0"))

@@ -22,7 +22,7 @@ from billhook.cli.screen import is_terminal, note, with_shown_paths
 from billhook.config.notices import notes
 from billhook.config.permissions import MODES, Rules
 from billhook.core.errors import UsageError
-from billhook.core.text import counted, suggestion
+from billhook.core.text import suggestion
 from billhook.runners import process_tree
 from billhook.session.calls import Question
 from billhook.store.files import StoreError
@@ -159,17 +159,8 @@ _CODES = {"done": 0, "blocked": 1, "stopped": 1, "failed": 1, "interrupted": 130
 
 def _rules_that_wait(rules: Rules) -> list[str]:
     """At most one line about allow rules that are not approved, and one about invalid rules."""
-    found = []
-    if pending := rules.pending:
-        number = sum(len(waiting.rules) for waiting in pending)
-        are, do, them = ("is", "does", "it") if number == 1 else ("are", "do", "them")
-        where = f"{', '.join(waiting.shown for waiting in pending)} (`billhook trust` shows {them})"
-        found.append(f"{counted(number, 'allow rule')} {are} not approved and {do} not apply: {where}")
-    if problems := rules.problems:
-        first = problems[0]
-        where = f"{first.place}: {first.message} (`billhook check` shows all problems)"
-        found.append(f"a permission rule is invalid: {where}")
-    return found
+    invalid = [f"{one.place}: {one.message} (`billhook check` shows all problems)" for one in rules.problems[:1]]
+    return [*([rules.waiting] if rules.waiting else []), *(f"a permission rule is invalid: {text}" for text in invalid)]
 
 
 def _prompt(given: str | None) -> str | None:

@@ -18,11 +18,11 @@ from billhook.cli.options import complete_among, flag, loaded, refuse_agents
 from billhook.cli.screen import beside, coloured, filled, first_problem, note, report, say, shown_path
 from billhook.cli.times import ago
 from billhook.core.errors import UsageError
-from billhook.core.text import counted, visible
+from billhook.core.text import counted, joined, visible
 from billhook.store.files import state_root
 
 if TYPE_CHECKING:
-    from billhook.cli.doctor.proof import Coverage, LoggedCalls
+    from billhook.cli.doctor.proof import Coverage
 
 
 class AgentReport(msgspec.Struct, frozen=True):
@@ -135,8 +135,7 @@ def as_data(project: str, general: Sequence[checks.DoctorFinding], reports: Sequ
 # `billhook doctor`:
 def _listed(word: str, field: str = "title") -> str:
     """The titles or names of the agents whose transcripts can be read: `a, b and c`."""
-    *others, last = [getattr(host, field) for host in AGENTS.values() if host.transcripts]
-    return f"{', '.join(others)} {word} {last}"
+    return joined([getattr(host, field) for host in AGENTS.values() if host.transcripts], word)
 
 
 _HELP = f"""Check whether agents call billhook in this folder, and if not, why.
@@ -256,11 +255,9 @@ class _DoctorScope:
         return 0 if well else 1
 
     def _coverage(self, host: Agent, since: str) -> "Coverage":
-        from billhook.cli.doctor.proof import Reasons, compared
+        from billhook.cli.doctor.proof import LoggedCalls, Reasons, compared
 
         about, logged = self.report(host), checks.is_logged(host, self.project)
-
-        def why(seen: "LoggedCalls") -> Reasons:
-            return Reasons(host, seen, about.findings, about.events, logged=logged)
-
-        return compared(host, self.project, self.root, why, since)
+        seen = LoggedCalls(self.root, host)
+        reasons = Reasons(host=host, seen=seen, findings=about.findings, events=about.events, logged=logged)
+        return compared(self.project, reasons, since)

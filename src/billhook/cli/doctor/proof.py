@@ -7,11 +7,11 @@ import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any, Final, Literal, NamedTuple
+from typing import IO, Any, Final
 
 import click
 import msgspec
@@ -19,17 +19,17 @@ import msgspec
 from billhook.agents.base import Agent, Start
 from billhook.agents.transcripts import PastCall, TranscriptCall, TranscriptScan
 from billhook.cli.doctor.checks import DoctorFinding, Level, path_of, settings_of
-from billhook.cli.replay import shown_call
-from billhook.cli.screen import beside, filled, picked, width, with_shown_paths
-from billhook.cli.times import local, shown_time
+from billhook.cli.replay import grouped_lines, shown_call
+from billhook.cli.screen import beside, filled, picked
+from billhook.cli.times import local
 from billhook.core import client_env, strictjson
-from billhook.core.text import counted, one_line
+from billhook.core.text import counted
 from billhook.runners.process_tree import processes
 from billhook.store.files import log_folder
 from billhook.store.log import Record, RecordFilter
 from billhook.store.log.reader import LogReader
 from billhook.testing import replay
-from billhook.testing.judge import Judges
+from billhook.testing.judge import NO_OBJECTION, Judges
 
 
 # `billhook doctor --canary`: start an agent with its own settings and no model. The addresses of the model and of all
@@ -188,21 +188,30 @@ def _last_line(output: IO[bytes]) -> str:
 
 
 # `billhook doctor --coverage`: compare the tool calls in an agent's transcripts with the event log.
-_BEFORE: Final = frozenset({"PreToolUse"})
-_AROUND: Final = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied"})
+_AFTERWARDS: Final = frozenset({"PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied"})
 _ALSO: Final = {"claude": ("claude-agent-sdk",)}
 """Other names of an agent in the log: it writes the same transcripts when a Python program runs it."""
 _CLOCKS: Final = 60.0  # seconds that a record may be older than its call
+_MOST_LOGS: Final = 50  # logs of other projects that are read, for sessions that changed the project
+MOST_SHOWN: Final = 1000  # unseen calls that --json lists; the others are only counted
+_ROWS: Final = {
+    "calls": "tool calls",
+    "judged": "judged before they ran",
+    "unjudged": "reached billhook, but no hook could run (`billhook events` shows why)",
+    "afterwards": "seen only after they ran",
+    "not_run": "never ran: the agent refused them (unknown tool or invalid input)",
+    "open": "in progress",
+    "unseen": "not seen by any hook",
+}
+"""What is counted. Those in `_ALWAYS` are also shown if they are 0."""
+_ALWAYS: Final = ("calls", "judged", "unseen")
 
-Kind = Literal["judged", "unjudged", "afterwards"]
-"""Hooks judged the call before it ran; it reached billhook, but no hook could run; it was only logged after it ran."""
 
+class _Arrival(msgspec.Struct):
+    """A call in the log: `judged`, `unjudged` or `afterwards`; empty once a call of a transcript has taken it."""
 
-class _Arrival(NamedTuple):
-    kind: Kind
-    session: str
+    kind: str
     when: float
-    keys: tuple[str, ...]  # all keys under which it is kept
 
 
 class LoggedCalls:
@@ -213,8 +222,8 @@ class LoggedCalls:
         self._root, self._host = root, host
         self._as = {host.name, f"http:{host.name}", *_ALSO.get(host.name, ())}  # the agent's names in the log
         self.projects: set[str] = set()  # projects whose logs were read
-        self._came: dict[str, list[_Arrival]] = {}
-        """Logged calls by key. Local models use the same ids again and again."""
+        self._came: dict[tuple[str, str], list[_Arrival]] = {}
+        """Logged calls by session and key. Local models use the same ids again and again."""
         self.sessions: set[str] = set()
         self.asking: set[str] = set()  # sessions and subagents with a PreToolUse
         self.first = ""  # the oldest record of this agent
@@ -231,20 +240,17 @@ class LoggedCalls:
     def _add(self, record: Record) -> None:
         self.first = min(self.first or record.time, record.time)
         self.sessions.add(record.session_id)
-        if record.event in _BEFORE:
+        before = record.event == "PreToolUse"
+        if before:
             self.asking.update(filter(None, (record.session_id, record.agent_id)))
-        if record.event in _AROUND:
-            self._add_call(record)
-
-    def _add_call(self, record: Record) -> None:
-        kind: Kind = "judged" if record.judged else "unjudged"
-        if record.event not in _BEFORE:
-            kind = "afterwards"
-        keys = self._keys_of(record)
-        for key in keys:
-            came = self._came.setdefault(key, [])
-            if record.event in _BEFORE or not any(one.session == record.session_id for one in came):
-                came.append(_Arrival(kind, record.session_id, moment(record.time), keys))
+        elif record.event not in _AFTERWARDS:
+            return
+        kind = "afterwards" if not before else "judged" if record.judged else "unjudged"
+        arrival = _Arrival(kind, moment(record.time))
+        for key in self._keys_of(record):
+            came = self._came.setdefault((record.session_id, key), [])
+            if before or not came:
+                came.append(arrival)
 
     def _keys_of(self, record: Record) -> tuple[str, ...]:
         if self._host.names_calls:
@@ -254,31 +260,25 @@ class LoggedCalls:
         given = [one for one in (record.input, record.rewritten_input) if one is not None]
         return tuple(dict.fromkeys(_key(record.tool or "", one) for one in given))
 
-    def taken(self, past: PastCall) -> Kind | None:
-        """How a call is logged; None: it is not. Each record counts for one call."""
+    def taken(self, past: PastCall) -> str:
+        """How a call is logged; empty: it is not. Each record counts for one call."""
+        call, since = past.call, 0.0
+        if self._host.names_calls:  # other transcripts have the time after the call
+            since = moment(call.time) - _CLOCKS
         for key in self._keys_in_transcript(past):
-            for one in self._came.get(key, []):
-                if self._is_of(one, past.call):
-                    self._take(one)
-                    return one.kind
-        return None
+            for session in (call.session, call.agent):
+                for one in self._came.get((session, key), ()):
+                    if one.kind and one.when >= since:
+                        kind, one.kind = one.kind, ""
+                        return kind
+        return ""
 
     def _keys_in_transcript(self, past: PastCall) -> tuple[str, ...]:
         if self._host.names_calls:
             return (past.call.id,)
         tool, given = past.as_hooks_get_it(self._host)
-        secret = (f"{tool} redacted",) if f"{tool} redacted" in self._came and _has_secret(given) else ()
-        return (_key(tool, given), *secret, f"{tool} unrecorded")
-
-    def _is_of(self, one: _Arrival, call: TranscriptCall) -> bool:
-        if self._host.names_calls:
-            return one.session == call.session and one.when >= moment(call.time) - _CLOCKS
-        return one.session in (call.session, call.agent)  # the transcript has the time after the call
-
-    def _take(self, one: _Arrival) -> None:
-        for key in one.keys:
-            if one in self._came[key]:
-                self._came[key].remove(one)
+        redacted = (past.call.session, f"{tool} redacted") in self._came and _has_secret(given)
+        return (_key(tool, given), *([f"{tool} redacted"] if redacted else ()), f"{tool} unrecorded")
 
 
 def _key(tool: str, given: Any) -> str:
@@ -298,24 +298,22 @@ def moment(text: str) -> float:
     return when.timestamp() if when is not None else 0.0
 
 
-# Why no hook saw a call:
-class Reasons:
-    def __init__(
-        self, host: Agent, seen: LoggedCalls, findings: Iterable[DoctorFinding], events: Iterable[str], *, logged: bool
-    ) -> None:
-        """`findings` and `events`: what the doctor found now. `logged`: the event log is enabled."""
-        self._host, self._seen, self._logged = host, seen, logged
-        self._events = set(events)
-        keeping = [one.text for one in findings if not one.well and one.about in ("installed", "trust", "daemon")]
-        self._now = f"; now: {keeping[0]}" if keeping else ""
+class Reasons(msgspec.Struct, frozen=True, kw_only=True):
+    """Why no hook saw a call, as far as the log and the doctor's present findings tell."""
+
+    host: Agent
+    seen: LoggedCalls
+    findings: Sequence[DoctorFinding]
+    events: Sequence[str]  # for which the agent calls billhook now
+    logged: bool  # the event log is enabled
 
     def why(self, call: TranscriptCall) -> str:
-        host, seen = self._host, self._seen
+        host, seen = self.host, self.seen
         if call.elsewhere:
             return "it runs on the model provider's servers, where no hook runs"
         if call.tool in host.unhooked:
             return f"{host.title} runs no hooks for {call.tool}"
-        if not self._logged:
+        if not self.logged:
             return "the event log is disabled, so it is unknown which calls were judged"
         if not seen.first:
             return f"no event of {host.title} was ever logged here{self._now}"
@@ -326,10 +324,16 @@ class Reasons:
         if call.session in seen.asking:
             return "other calls of that session were judged; this one was stopped, or its hook failed to run"
         if call.session in seen.sessions:
-            missing = self._events and "PreToolUse" not in self._events
+            missing = self.events and "PreToolUse" not in self.events
             because = f": {host.spellings['PreToolUse']} is not among the installed events" if missing else ""
             return f"that session called billhook for other events, but not before tool calls{because}"
         return f"that session never called billhook{self._now or _COMMON}"
+
+    @property
+    def _now(self) -> str:
+        keeping = (one.text for one in self.findings if not one.well and one.about in ("installed", "trust", "daemon"))
+        text = next(keeping, "")
+        return f"; now: {text}" if text else ""
 
 
 _COMMON: Final = (
@@ -338,132 +342,82 @@ _COMMON: Final = (
 )
 
 
-# The comparison:
-MOST_SHOWN: Final = 1000  # unseen calls that are listed; the others are only counted
-_MOST_LOGS: Final = 50  # logs of other projects that are read, for sessions that changed the project
-
-
 class Coverage(msgspec.Struct, kw_only=True):
     """The comparison of transcripts and log."""
 
     host: Agent
-    transcripts: int = 0
-    sessions: int = 0
-    calls: int = 0
-    judged: int = 0
-    unjudged: int = 0  # they reached billhook, but no hook could run
-    afterwards: int = 0  # only logged after they ran
-    not_run: int = 0  # the agent refused these itself (unknown tool, invalid input): it runs no hook
-    open: int = 0  # in progress
-    unseen: int = 0
-    stopped: int = 0  # of those unseen, how many today's rules would have stopped
-    shown: list[tuple[Record, str]] = []  # the first unseen calls, each with the likely reason
-    reasons: Counter[str] = msgspec.field(default_factory=Counter)
-    unread: int = 0  # lines that could not be read
-    bytes: int = 0
-    first: str = ""  # the time of the agent's oldest record in the log; empty: there is none
+    counts: Counter[str]  # of each row, and of `transcripts`, `sessions`, `bytes`, `unread`: lines that can't be read
+    stopped: int  # of those unseen, how many today's rules would have stopped
+    reasons: dict[str, replay.Examples]  # the unseen calls by their likely reason
+    unseen: list[tuple[Record, str]]  # the first of them, each with the reason
+    first: str  # the time of the agent's oldest record in the log; empty: there is none
 
     @property
     def well(self) -> bool:
-        return not (self.unseen or self.unjudged or self.afterwards)
+        return not any(self.counts[name] for name in ("unseen", "unjudged", "afterwards"))
 
 
-def compared(
-    host: Agent, project: str, root: Path, why: Callable[[LoggedCalls], Reasons], since: str = ""
-) -> Coverage:  # fmt: skip
+def compared(project: str, reasons: Reasons, since: str = "") -> Coverage:
     """Compare transcripts and log. `since`: a time in the format of records. Raises StoreError."""
-    comparison = _Comparison(host, project, root)
+    host, counts = reasons.host, Counter[str]()
+    reasons.seen.read(project)
     scan = TranscriptScan(host, project, lambda folder: replay.project_of(folder) == project, since)
-    for one in scan:
-        comparison.take(one)
-    return msgspec.structs.replace(comparison.finish(why), **picked(scan, "transcripts unread bytes"))
+    unseen = list(_unseen(scan, project, reasons.seen, counts))
+    records = [replay.record_of(one, host, project) for one in unseen]
+    why = [reasons.why(one.call) for one in unseen]
+    counts.update(unseen=len(unseen), **picked(scan, "transcripts unread bytes"))
+    groups: dict[str, replay.Examples] = {}
+    for record, text in zip(records, why, strict=True):
+        groups.setdefault(text, replay.Examples()).add(replay.Difference(record, NO_OBJECTION, NO_OBJECTION))
+    return Coverage(
+        host=host,
+        counts=counts,
+        stopped=replay.replay(records, Judges()).stopped,
+        reasons=groups,
+        unseen=list(zip(records, why, strict=True))[:MOST_SHOWN],
+        first=reasons.seen.first,
+    )
 
 
-class _Comparison:
-    def __init__(self, host: Agent, project: str, root: Path) -> None:
-        self.seen = LoggedCalls(root, host)
-        self.seen.read(project)
-        self.result = Coverage(host=host)
-        self._project = project
-        self._known: set[tuple[str, str]] = set()
-        self._sessions: set[str] = set()
-        self._unseen: dict[tuple[str, str], PastCall] = {}
-
-    def take(self, one: PastCall) -> None:
-        """Copies of a call count as one, judged if any copy is."""
-        call, again = one.call, one.key in self._known
-        if again and one.key not in self._unseen:
-            return
-        self._known.add(one.key)
-        self._sessions.add(call.session)
-        elsewhere = replay.project_of(call.cwd) if call.cwd else self._project
-        if elsewhere != self._project and len(self.seen.projects) < _MOST_LOGS:
-            self.seen.read(elsewhere)  # a session that changed the project is logged there, too
-        self.result.calls += not again
-        came: str = self.seen.taken(one) or {"refused": "not_run", "open": "open"}.get(one.came, "")
-        if came and not (again and came in ("not_run", "open")):
-            setattr(self.result, came, getattr(self.result, came) + 1)
-            self._unseen.pop(one.key, None)
-        elif not again:
-            self._unseen[one.key] = one
-
-    def finish(self, why: Callable[[LoggedCalls], Reasons]) -> Coverage:
-        result, reasons = self.result, why(self.seen)
-        records = []
-        for one in self._unseen.values():
-            text = reasons.why(one.call)
-            result.reasons[text] += 1
-            records.append(replay.record_of(one, result.host, self._project))
-            if len(result.shown) < MOST_SHOWN:
-                result.shown.append((records[-1], text))
-        result.stopped = replay.replay(records, Judges()).stopped
-        result.unseen, result.sessions, result.first = len(records), len(self._sessions), self.seen.first
-        return result
-
-
-# The screen:
-_ALWAYS: Final = ("tool calls", "judged before they ran", "not seen by any hook")  # others only if not 0
-_SHOWN: Final = 20  # calls on the screen; --json has more
+def _unseen(calls: Iterable[PastCall], project: str, seen: LoggedCalls, counts: Counter[str]) -> Iterable[PastCall]:
+    """The calls that no hook saw; the others are counted. Copies of a call count as one, judged if any copy is."""
+    known: set[tuple[str, str]] = set()
+    sessions: set[str] = set()
+    unseen: dict[tuple[str, str], PastCall] = {}
+    for one in calls:
+        call, again = one.call, one.key in known
+        if again and one.key not in unseen:
+            continue
+        known.add(one.key)
+        sessions.add(call.session)
+        elsewhere = replay.project_of(call.cwd) if call.cwd else project
+        if elsewhere != project and len(seen.projects) < _MOST_LOGS:
+            seen.read(elsewhere)  # a session that changed the project is logged there, too
+        counts["calls"] += not again
+        came = seen.taken(one) or ("" if again else {"refused": "not_run", "open": "open"}.get(one.came, ""))
+        if came:
+            counts[came] += 1
+            unseen.pop(one.key, None)
+        else:
+            unseen.setdefault(one.key, one)
+    counts["sessions"] = len(sessions)
+    return unseen.values()
 
 
 def coverage_lines(found: Coverage) -> Iterator[str]:
     yield click.style(f"{found.host.title}: transcripts compared with the event log", bold=True)
-    if not found.transcripts:
+    counts = found.counts
+    if not counts["transcripts"]:
         yield "  no transcript of this project was found"
         return
-    head = f"{counted(found.transcripts, 'transcript')}, {counted(found.sessions, 'session')} with tool calls"
-    yield from (f"  {head}, {found.bytes / 1e6:.1f} MB", "")
-    rows = {
-        "tool calls": found.calls,
-        "judged before they ran": found.judged,
-        "reached billhook, but no hook could run (`billhook events` shows why)": found.unjudged,
-        "seen only after they ran": found.afterwards,
-        "never ran: the agent refused them (unknown tool or invalid input)": found.not_run,
-        "in progress": found.open,
-        "not seen by any hook": found.unseen,
-    }
-    for what, number in rows.items():
-        yield from beside(f"  {number:>7,}  ", what) if number or what in _ALWAYS else ()
-    if found.unread:
-        yield f"  {counted(found.unread, 'line')} could not be read"
-    yield from _unseen(found)
-
-
-def _unseen(found: Coverage) -> Iterator[str]:
-    if not found.unseen:
-        return
-    yield from ("", click.style("Likely reasons", bold=True))
-    for why, number in found.reasons.most_common():
-        yield from beside(f"  {number:>7,}  ", why)
-    yield from ("", click.style("Not seen", bold=True))
-    for record, _ in found.shown[:_SHOWN]:
-        who = f"{record.session_id[:8]}{'/' + record.agent_id[:8] if record.agent_id else ''}"
-        head = f"  {shown_time(record.time)}  {one_line(who, 17):<8}  {one_line(record.tool or '', 24)}  "
-        most = 2 * width() // 3
-        room = width() - (6 if len(head) > most else len(head))
-        yield from beside(head, one_line(with_shown_paths(shown_call(record)), room), below=6, most=most)
-    if found.unseen > _SHOWN:
-        yield f"  and {found.unseen - _SHOWN:,} more; --json has the first thousand"
+    head = f"{counted(counts['transcripts'], 'transcript')}, {counted(counts['sessions'], 'session')} with tool calls"
+    yield from (f"  {head}, {counts['bytes'] / 1e6:.1f} MB", "")
+    for name, what in _ROWS.items():
+        yield from beside(f"  {counts[name]:>7,}  ", what) if counts[name] or name in _ALWAYS else ()
+    if counts["unread"]:
+        yield f"  {counted(counts['unread'], 'line')} could not be read"
+    if found.reasons:
+        yield from ("", click.style("Not seen, by the likely reason", bold=True), *grouped_lines(found.reasons))
     if found.stopped:
         shows = f"`billhook replay --transcripts {found.host.name}` shows them"
         text = f"{found.stopped:,} of these would have been stopped by the rules as they are now; {shows}"
@@ -471,19 +425,17 @@ def _unseen(found: Coverage) -> Iterator[str]:
 
 
 def coverage_data(found: Coverage) -> dict[str, Any]:
+    ordered = sorted(found.reasons.items(), key=lambda one: -one[1].count)
     return {
         "agent": found.host.name,
         "ok": found.well,
-        **picked(found, "transcripts sessions calls judged unjudged afterwards not_run open unseen stopped"),
-        "unread_lines": found.unread,
+        **{name: found.counts[name] for name in ("transcripts", "sessions", *_ROWS)},
+        "stopped": found.stopped,
+        "unread_lines": found.counts["unread"],
         "first_asked": found.first or None,
-        "reasons": [{"why": why, "calls": number} for why, number in found.reasons.most_common()],
+        "reasons": [{"why": why, "calls": group.count} for why, group in ordered],
         "unseen_calls": [
-            {
-                **picked(record, "time session_id agent_id tool tool_use_id"),
-                "input": shown_call(record),
-                "why": why,
-            }
-            for record, why in found.shown
+            {**picked(one, "time session_id agent_id tool tool_use_id"), "input": shown_call(one), "why": why}
+            for one, why in found.unseen
         ],
     }

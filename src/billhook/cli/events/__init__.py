@@ -11,12 +11,13 @@ from click.shell_completion import CompletionItem
 
 from billhook.cli import screen, times
 from billhook.cli.events import query
-from billhook.cli.events.query import FAILED, SessionNames
+from billhook.cli.events.query import SessionNames
 from billhook.cli.group import LazyCommands
 from billhook.cli.options import flag, words
-from billhook.core import strictjson, tools
+from billhook.cli.screen import FAILED
+from billhook.config.history import about
+from billhook.core import strictjson
 from billhook.core.errors import UsageError
-from billhook.core.events import EVENTS
 from billhook.core.text import counted, flat, one_line, suggestion, visible
 from billhook.store.log import OutcomeRecord, Record
 from billhook.store.log.reader import LogEntry, called, hooks_of
@@ -190,15 +191,8 @@ def _follow(logs: query.Logs, part: query.Slice, printer: Printer) -> int:
 
 
 # Its rows: one for each record, or for a tool's call and its result together.
-TRUST: Final = "Trust"  # The event of an approval. It belongs to no session.
-
 _SEVERE: Final = ("deny", "stop", "defer", "ask", "failed open", "keep going", "allow")
 """The decision of a pair: the first of these that one of the two records has."""
-_TELLING: Final = (
-    "prompt", "message", "url", "pattern", "query", "input", "description", "task", "subject", "error", "name",
-    "task_subject", "teammate_name",
-)  # fmt: skip
-"""Fields that describe an event or a call, for events and tools without a better one."""
 
 
 class EventRow(msgspec.Struct, frozen=True):
@@ -264,35 +258,6 @@ def told(record: Record) -> str:
 def what(record: Record) -> str:
     """The tool, and its input or the subject of the event."""
     return f"{record.tool or ''} {about(record)}".strip()
-
-
-def about(record: Record) -> str:
-    """The main input of a tool, or the subject of an event: a command, a path, a prompt, a source."""
-    given = record.input
-    if record.note is not None:
-        return record.reason or record.note
-    if record.tool:
-        path = tools.path_of(record.tool, given) or ""  # relative to the working directory of the session
-        path = path.removeprefix(f"{record.cwd}/") if record.cwd else path
-        return (
-            tools.command_of(record.tool, given)
-            or path
-            or _telling(given)
-            or (strictjson.compact(given) if given else "")
-        )
-    if not isinstance(given, dict):
-        return "" if given is None else strictjson.compact(given)
-    if record.event == TRUST:
-        names = [str(one.get("name", "")) for one in given.get("hooks", ()) if isinstance(one, dict)]
-        return f"{given.get('action', '')} {', '.join(names) or given.get('what', '')}".strip()
-    event = EVENTS.get(record.event)
-    own = given.get(event.match_field) if event is not None and event.match_field else None
-    return own if isinstance(own, str) and own else _telling(given)
-
-
-def _telling(given: Any) -> str:
-    fields = given if isinstance(given, dict) else {}
-    return next((found for key in _TELLING if isinstance(found := fields.get(key), str) and found), "")
 
 
 def turn(record: Record) -> str:

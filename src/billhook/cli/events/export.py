@@ -4,7 +4,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,8 +28,7 @@ from billhook.effects.conditions import cell_of
 from billhook.store.files import StoreError
 from billhook.store.log import Record
 from billhook.store.log.verify import Head, VerifyResult, export, export_head, exported, exported_head, verify
-from billhook.testing.judge import judged_then
-from billhook.testing.past_event import decided_by, event_of
+from billhook.testing.judge import decided_by, event_of, judged_then
 
 _SHOWN = 20  # findings on the screen; `--json` has more
 
@@ -287,25 +286,17 @@ _AFTER_PATH: Final = r"""(?![^\s"'`=:,;|&<>()/])"""
 def _portable(call: dict[str, Any], record: Record) -> dict[str, Any]:
     """The call with paths below the project relative, and those below the home folder with `~`, as far as today's
     hooks judge it the same. Tests run in the project's folder, whose path differs in other checkouts."""
+    from billhook.config.actions import each_text
     from billhook.config.loader import load_for_cwd
 
     config, home = load_for_cwd(record.cwd), os.path.expanduser("~")
     project = re.compile(f"{_BEFORE_PATH}{re.escape(config.project)}(?:(/)(?=[\\w.])|/?{_AFTER_PATH})")
     own = re.compile(f"{_BEFORE_HOME}{re.escape(home)}{_AFTER_PATH}")
-    relative = _replaced(call, lambda text: project.sub(lambda found: "" if found[1] else ".", text))
-    short = _replaced(relative, lambda text: own.sub("~", text))
+    relative = each_text(call, lambda text: project.sub(lambda found: "" if found[1] else ".", text))
+    short = each_text(relative, lambda text: own.sub("~", text))
     wanted = _judgement(call, record.cwd, config)
     same = (one for one in (short, relative) if _judgement(one, config.project, config) == wanted)
     return next(same, call)
-
-
-def _replaced(value: Any, change: Callable[[str], str]) -> Any:
-    """A value with every string in it changed."""
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, list):
-        return [_replaced(one, change) for one in value]
-    return {key: _replaced(one, change) for key, one in value.items()} if isinstance(value, dict) else value
 
 
 def _judgement(call: dict[str, Any], cwd: str, config: Config) -> Any:

@@ -16,8 +16,9 @@ import click
 import msgspec
 
 from billhook.cli import times
-from billhook.cli.options import flag, option
+from billhook.cli.options import flag, option, with_options
 from billhook.cli.options import words as split
+from billhook.cli.screen import FAILED
 from billhook.core import strictjson, tools
 from billhook.core.answers import Decision
 from billhook.core.errors import UsageError
@@ -375,7 +376,6 @@ _DECISIONS = {one.value: one.value for one in Decision} | {
     "asked": "ask", "deferred": "defer",
 }  # fmt: skip
 _NOTES = "log"  # the event name of the log's notes
-FAILED = frozenset({"failed", "timed_out", "could_not_start"})  # statuses of failed hooks
 
 Verb = Callable[..., Any]
 
@@ -402,13 +402,7 @@ def filter_options(verb: Verb) -> Verb:
             raise UsageError("--since is later than --until", hint="swap them")
         return verb(filters=Filters(**taken), **given)
 
-    return _with(_OPTIONS, with_filters)
-
-
-def _with(options: Iterable[Callable[[Verb], Verb]], verb: Verb) -> Verb:
-    for one in reversed(list(options)):
-        verb = one(verb)
-    return verb
+    return with_options(_OPTIONS, with_filters)
 
 
 def _words(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -428,7 +422,8 @@ def _decisions(ctx: click.Context, param: click.Parameter, value: tuple[str, ...
 
 _OPTIONS = (
     option("--event", "-e", "events", "E,..",
-           "Only these events, in any spelling; `log` selects billhook's own records, such as a damaged line.",
+           "Only these events, in any spelling; `log` selects notes about the log itself, such as "
+           "one about a damaged line.",
            multiple=True, callback=_words),
     option("--tool", "-t", "tools", "T,..",
            "Only these tools, by their names in any supported agent.", multiple=True, callback=_words),
@@ -463,16 +458,16 @@ def slice_options(limit: str) -> Callable[[Verb], Verb]:
     }
     options = [option(*names, "N", text, type=int, callback=number) for names, text in texts.items()]
 
-    def with_options(verb: Verb) -> Verb:
+    def sliced(verb: Verb) -> Verb:
         @functools.wraps(verb)
         def with_part(first: int | None, last: int | None, limit: int | None, offset: int | None, **given: Any) -> Any:
             if first is not None and last is not None:
                 raise UsageError("--first and --last can't be combined", hint="leave one of them out")
             return verb(part=Slice(first=first, last=last, limit=limit, offset=offset or 0), **given)
 
-        return _with(options, with_part)
+        return with_options(options, with_part)
 
-    return with_options
+    return sliced
 
 
 def json_options(

@@ -10,14 +10,15 @@ import click
 import msgspec
 
 from billhook.cli import screen, times
-from billhook.cli.events import EventRow, Printer, Table, about, format_options, query, told, turn, word
+from billhook.cli.events import EventRow, Printer, Table, format_options, query, told, turn, word
 from billhook.cli.options import option, usage
+from billhook.config.history import about
 from billhook.core import strictjson
 from billhook.core.answers import Skipped
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, flat, visible
 from billhook.store.files import StoreError, opened
-from billhook.store.log import OutcomeRecord, Record
+from billhook.store.log import Record
 from billhook.store.log.reader import LogEntry, LogReader
 
 _LIMIT = 50
@@ -269,31 +270,12 @@ def _hooks(record: Record) -> Iterator[str]:
     column = min(32, screen.name_column([one.hook for one in ran] + list(skipped)))
     yield from ("", click.style("hooks that ran", bold=True)) if ran else ()
     for one in ran:
-        yield from _outcome(one, column)
+        source = flat(screen.with_shown_paths(one.source or ""))
+        yield from screen.outcome_lines(one, column, source, [strictjson.compact(one.data) if one.data else None])
     yield from ("", click.style("skipped hooks", bold=True)) if skipped else ()
     for name, why in skipped.items():
         head = f"  {screen.shown_name(name):<{column}}  "
         yield from screen.beside(head, why, below=6, columns=screen.table_width(), most=column + 4)
-
-
-def _outcome(one: OutcomeRecord, column: int) -> Iterator[str]:
-    failed = one.status in query.FAILED
-    name = click.style(screen.shown_name(one.hook), fg="cyan")
-    shown = screen.coloured(f"{flat(screen.word_of(one)):<15}", "failed" if failed else one.decision)
-    head, source = (
-        screen.hook_head(name, shown, f"{one.duration_ms:.1f} ms", column),
-        flat(screen.with_shown_paths(one.source or "")),
-    )
-    fits = screen.cells(click.unstyle(head.rpartition("\n")[2])) + 2 + screen.cells(source) <= screen.table_width()
-    yield f"{head}  {source}".rstrip() if fits else head
-    texts = [None if fits else source, one.reason if not failed else None, one.error]
-    texts.append("the event continued without its answer (on_failure: allow)" if one.failed_open else None)
-    texts += [f"note: {lost}" for lost in one.lost]
-    texts.append(str(one.waived) if one.waived is not None and one.waived.would != "none" else None)
-    texts.append(f"code: {one.code}" if one.code else None)
-    texts.append(strictjson.compact(one.data) if one.data is not None else None)
-    indent, room = screen.text_indent(column), screen.table_width()
-    yield from (line for text in texts if text for line in screen.filled(text, indent, room))
 
 
 def _labelled(label: str, text: str | None) -> Iterator[str]:

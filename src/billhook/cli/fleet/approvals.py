@@ -8,7 +8,7 @@ import click
 from msgspec.structs import replace
 
 from billhook.approvals.queue import AnsweredError, QueuedQuestion
-from billhook.cli.approvals import lines_of
+from billhook.cli.approvals import lines_of, with_answers
 from billhook.cli.fleet import as_member, fleet_option
 from billhook.cli.options import flag, option, refuse_programs
 from billhook.cli.screen import report
@@ -49,27 +49,6 @@ def verb(ctx: click.Context, member: str, path: str, as_json: bool) -> int:
     return 0
 
 
-@verb.command()
-@click.argument("name", metavar="CODE|ID")
-@_AS
-@fleet_option
-@flag("--json", "as_json", "Print one line of JSON.")
-def allow(name: str, member: str, path: str, as_json: bool) -> int:
-    """Allow the call of a question: exactly this call, once."""
-    return _answer(name, True, path, member, as_json)
-
-
-@verb.command()
-@click.argument("name", metavar="CODE|ID")
-@option("--reason", "why", "TEXT", "Why; the model reads it.", default="")
-@_AS
-@fleet_option
-@flag("--json", "as_json", "Print one line of JSON.")
-def deny(name: str, why: str, member: str, path: str, as_json: bool) -> int:
-    """Deny the call of a question."""
-    return _answer(name, False, path, member, as_json, why)
-
-
 def _answer(name: str, allowed: bool, path: str, member: str, as_json: bool, why: str = "") -> int:
     refuse_programs(f"`billhook fleet approvals {'allow' if allowed else 'deny'}`", "only a person can answer")
 
@@ -87,6 +66,9 @@ def _answer(name: str, allowed: bool, path: str, member: str, as_json: bool, why
         return 1
     report(as_json, [f"{'allowed' if allowed else 'denied'}: {visible(one.call)}"], one.shown)
     return 0
+
+
+with_answers(verb, _answer, _AS, fleet_option)
 
 
 async def _waiting(desk: ApproverDesk) -> list[FleetQuestion]:

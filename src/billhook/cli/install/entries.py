@@ -28,7 +28,7 @@ from billhook.config.declaration import (
     made_name,
 )
 from billhook.config.edit_json import Document, at_path
-from billhook.config.edit_yaml import hooks_in, pieces_of
+from billhook.config.edit_yaml import blocks_of, hooks_in
 from billhook.config.nodes import Node
 from billhook.config.sources import is_billhook
 from billhook.core import client_env
@@ -478,7 +478,7 @@ class AdoptionTarget(msgspec.Struct, frozen=True, kw_only=True):
     file: str
     existed: bool
     after: str  # the hash of that file after the move
-    pieces: tuple[str, ...]  # the added texts
+    pieces: tuple[str, ...]  # the added sections
     handlers: tuple[AdoptedHook, ...]
     made: tuple[str, ...] = ()
 
@@ -604,7 +604,7 @@ def moved_into(file: str, data: bytes, host: Agent) -> AdoptionTarget | None:
     if not found:
         return None
     # a hook that was edited since is not removed: its text no longer matches
-    pieces = pieces_of(data, {one.name: _original_fields(one, host) for one in found})
+    pieces = blocks_of(data, file, {one.name: _original_fields(one, host) for one in found}, apart=True)
     return AdoptionTarget(file=file, existed=True, after="", pieces=pieces, handlers=tuple(found))
 
 

@@ -21,7 +21,7 @@ from billhook.cli.install.entries import AdoptedHook, Adoption, AdoptionTarget, 
 from billhook.config import sources
 from billhook.config.declaration import Layer, needs_consent
 from billhook.config.edit_json import Document, at_path, decoded, items, measured
-from billhook.config.edit_yaml import is_bare, names_in, with_hooks
+from billhook.config.edit_yaml import names_in, with_hooks, without_sections
 from billhook.config.loader import load_config
 from billhook.config.nodes import MAX_BYTES
 from billhook.core.errors import BillhookError, UsageError
@@ -304,16 +304,16 @@ def _unmoved(target: Target, moved: AdoptionTarget, notes: list[str]) -> FileCha
         return None
     if digest(data) == moved.after:
         return FileChange(moved.file, moved.file, data, target.shelf.yaml() if moved.existed else None)
-    text, left = data.decode("utf-8", "surrogateescape"), False
+    after: bytes | None = data
+    left = False
     for piece in reversed(moved.pieces):
-        if text.count(piece) == 1:
-            text = text.replace(piece, "")
-        else:
+        try:
+            after = without_sections(after or b"", moved.file, {"hooks": piece})
+        except LookupError:
             left = True
     if left:
         names = ", ".join(one.name for one in moved.handlers)
         notes.append(f"{moved.file} was changed; remove these restored hooks from it yourself: {names}")
-    after = None if is_bare(text) else text.encode("utf-8", "surrogateescape")
     return FileChange(moved.file, moved.file, data, after)
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from billhook.config.declaration import HookDeclaration, spelling
 from billhook.core.events import EVENTS, Event
-from billhook.core.text import Finding
+from billhook.core.text import Finding, joined
 
 
 def lint(
@@ -117,5 +117,4 @@ def kinds(hook: HookDeclaration) -> list[type[Event]]:
 
 def listed(words: list[str]) -> str:
     """`a`, `b` and `c`."""
-    quoted = [f"`{word}`" for word in words]
-    return " and ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)
+    return joined([f"`{word}`" for word in words])

@@ -8,7 +8,7 @@ import importlib.util
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 import msgspec
@@ -18,6 +18,7 @@ from billhook.agents import AGENTS, own_name
 from billhook.agents.base import CAPABILITIES, can
 from billhook.agents.child import HOOK_VARIABLES
 from billhook.config import actions
+from billhook.config.build import each_test
 from billhook.config.declaration import (
     BUILTINS,
     EVENT_VARIABLES,
@@ -40,7 +41,7 @@ from billhook.core.answer_schema import SUPPORTED_FIELDS
 from billhook.core.dialect_traits import meanings
 from billhook.core.events import EVENTS, Block
 from billhook.core.match import compile_matcher
-from billhook.core.text import Finding, install_command, nearest
+from billhook.core.text import Finding, install_command, joined, nearest
 from billhook.runners.webhook import loopback
 
 
@@ -58,7 +59,7 @@ def _milliseconds(hook: HookDeclaration) -> Iterator[Finding]:
     # 1500 and 30000 look like milliseconds; 1800, 3600 and 7200 are whole minutes and may be intended
     elif seconds >= 1000 and (seconds % 500 == 0 or (seconds > 10_000 and seconds % 3600 != 0)):
         spoken = f"{seconds / 3600:.1f} hours" if seconds >= 7200 else f"{seconds / 60:.0f} minutes"
-        message = f"`timeout` is in seconds: {seconds:g} is {spoken}"
+        message = f"`timeout` is in seconds, not milliseconds: {seconds:g} is {spoken}"
         mended = int(seconds / 1000) if seconds % 1000 == 0 else seconds / 1000
         yield finding(hook, "BH501", "timeout", message, edit(hook, "timeout", mended))
 
@@ -502,18 +503,7 @@ def lint_results(hooks: Sequence[HookDeclaration]) -> Iterator[Finding]:
 def _results_of(hook: HookDeclaration) -> Iterator[str]:
     for text in _texts(hook) if hook.shape == "yaml" else ():
         yield from _RESULT.findall(text)
-    yield from _tested(hook.conditions.when)
-
-
-def _tested(tests: Sequence[tuple[str, Any]]) -> Iterator[str]:
-    for name, wanted in tests:
-        if name.startswith("results."):
-            yield name.split(".")[1]
-        elif name == "not":
-            yield from _tested(wanted)
-        elif name in ("all", "any"):
-            for inner in wanted:
-                yield from _tested(inner)
+    yield from (name.split(".")[1] for name, _ in each_test(hook.conditions.when) if name.startswith("results."))
 
 
 def _meet(hook: HookDeclaration, other: HookDeclaration) -> bool:
@@ -648,7 +638,7 @@ def _sources(hook: HookDeclaration) -> Iterator[str]:
 def _missing(hook: HookDeclaration, agent: Host, events: list[str]) -> Iterator[HostLimit]:
     if events:
         several = len(events) > 1
-        missing = f"{agent.title} has no {'events' if several else 'event'} {_and(events)}"
+        missing = f"{agent.title} has no {'events' if several else 'event'} {joined(events)}"
         sentence = f"{missing}, so the hook never runs for {'them' if several else 'it'}"
         yield _limit(hook, events, ("event",), "never fires", sentence, sure=True)
 
@@ -674,11 +664,11 @@ def _losses(
 def _loss(
     hook: HookDeclaration, agent: Host, on: tuple[str, ...], lost: list[str], clause: str, *, sure: bool
 ) -> HostLimit:
-    place = f"on {agent.title}'s {_and(list(dict.fromkeys(agent.calls(event) for event in on)))}"
+    place = f"on {agent.title}'s {joined(list(dict.fromkeys(agent.calls(event) for event in on)))}"
     if sure:
-        sentence = f"{place} its {_and([_ANSWERS[want] for want in lost])} {clause}"
+        sentence = f"{place} its {joined([_ANSWERS[want] for want in lost])} {clause}"
     else:
-        sentence = f"if it returns {_and([_RETURNS[want] for want in lost], 'or')} {place}, that {clause}"
+        sentence = f"if it returns {joined([_RETURNS[want] for want in lost], 'or')} {place}, that {clause}"
     return _limit(hook, on, tuple(lost), clause, sentence, sure=sure)
 
 
@@ -726,7 +716,3 @@ def _limit(
     hook: HookDeclaration, events: Iterable[str], wants: tuple[str, ...], becomes: str, sentence: str, *, sure: bool
 ) -> HostLimit:
     return HostLimit(hook.name, hook.file, hook.line, tuple(events), wants, becomes, sure, sentence)
-
-
-def _and(words: list[str], last: str = "and") -> str:
-    return f" {last} ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

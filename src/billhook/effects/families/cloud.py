@@ -146,9 +146,17 @@ _RESTIC: Final = """
 """
 _PULUMI: Final = "-s --stack -C --cwd -c --config -t --target -x --exclude -m --message -p --parallel"
 _BORG: Final = "-r --repo --remote-path --umask --lock-wait -a --match-archives -P --prefix -d --keep-daily -w -m -y"
-_OPENS: Final = "--cidr=0.0.0.0/0 --cidr=::/0 --ip-permissions=*0.0.0.0/0*"
-_GRANTS: Final = "--member=allUsers --member=allAuthenticatedUsers --role=roles/owner --role=roles/editor"
-_STOPPED: Final = "--min-size=0 --desired-capacity=0 --max-size=0"
+_AWS_VALUES: Final = f"""
+{_AWS} --acl --cidr --ip-permissions --policy-arn --public-access-block-configuration --desired-count --min-size
+--desired-capacity
+"""
+_AWS_OPENS: Final = """
+--acl=public-* --cidr=0.0.0.0/0 --cidr=::/0 --ip-permissions=*0.0.0.0/0* --policy-arn=*Admin* --no-deletion-protection
+--no-disable-api-termination --public-access-block-configuration=*alse*
+"""
+_GRANTS: Final = """
+--member=allUsers --member=allAuthenticatedUsers --role=roles/owner --role=roles/editor --source-ranges=0.0.0.0/0
+"""
 _ANSIBLE: Final = "-i --inventory -m --module-name -a --args -u --user -l --limit -e --extra-vars"
 
 
@@ -229,31 +237,19 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     _row("azd down", heavy="--force --purge"),
     _row("railway down", heavy="-y --yes"),
-    _row("aws s3api put-bucket-acl|put-object-acl", "--acl=public-*", kind="permissions", values=f"{_AWS} --acl"),
     _row("aws route53 change-resource-record-sets", "--change-batch=*DELETE*", values=f"{_AWS} --change-batch"),
     _row("gcloud storage rsync", "--delete-unmatched-destination-objects", kind="destroy-data", values=_GOOGLE),
-    _row("aws ecs update-service", "--desired-count=0", values=f"{_AWS} --desired-count"),
+    _row("aws ecs|autoscaling update-*", "--desired-count=0 --min-size=0 --desired-capacity=0", values=_AWS_VALUES),
     _row("aws * stop-instances|stop-db-instance|stop-db-cluster", kind="kill", values=_AWS),
     _row("gcloud compute instances stop|suspend", kind="kill", values=_GOOGLE),
     _row("az vm|vmss|webapp|aks|functionapp stop|deallocate", kind="kill", values=_AZURE),
-    _row(
-        "aws autoscaling update-auto-scaling-group", _STOPPED, values=f"{_AWS} --min-size --desired-capacity --max-size"
-    ),
-    _row(
-        "aws ec2 authorize-security-group-ingress", _OPENS, kind="permissions", values=f"{_AWS} --cidr --ip-permissions"
-    ),
-    _row("aws iam attach-*-policy", "--policy-arn=*Admin*", kind="permissions", values=f"{_AWS} --policy-arn"),
+    _row("aws * authorize-*|attach-*|put-*|modify-*", _AWS_OPENS, kind="permissions", values=_AWS_VALUES),
     _row("aws s3api put-bucket-policy", kind="permissions", values=_AWS),
-    _row("aws s3api put-public-access-block", "*alse*", kind="permissions", values=_AWS),
-    _row("aws * modify-*", "--no-deletion-protection --no-disable-api-termination", kind="permissions", values=_AWS),
     _row("gcloud * add-iam-policy-binding", _GRANTS, kind="permissions", values=f"{_GOOGLE} --member --role"),
-    _row(
-        "gcloud compute firewall-rules create|update",
-        "--source-ranges=0.0.0.0/0",
-        kind="permissions",
-        values=f"{_GOOGLE} --source-ranges",
-    ),
     _row("gcloud * remove-iam-policy-binding", kind="permissions", values=f"{_GOOGLE} --member --role"),
+    _row(
+        "gcloud compute firewall-rules create|update", _GRANTS, kind="permissions", values=f"{_GOOGLE} --source-ranges"
+    ),
     _row("gcloud services disable", heavy="-q --quiet --force", values=_GOOGLE),
     _row("az deployment group|sub|mg create", "--mode=Complete", heavy="", values=f"{_AZURE} --mode -f"),
     _row("fly|flyctl scale count", "0 *=0", heavy="-y --yes", values="-a --app"),

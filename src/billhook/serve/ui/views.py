@@ -16,12 +16,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from billhook.approvals.queue import OPEN, Questions, watcher
-from billhook.config.log_summary import call_text
+from billhook.config.history import about
 from billhook.config.trust import TRUST
 from billhook.core import strictjson
 from billhook.core.errors import BillhookError, StrictJSONError, UsageError
 from billhook.core.events import parse
 from billhook.core.functions import in_thread
+from billhook.core.text import one_line
 from billhook.effects.effect import Effect
 from billhook.runners import process
 from billhook.serve.http import EventResponse, EventStream, StreamReader
@@ -105,7 +106,7 @@ def row(record: Record, project: str) -> dict[str, Any]:
         "by": by,
         "ms": record.duration_ms,
         "failed": _has_failed(record),
-        "text": call_text(record),
+        "text": one_line(about(record), 300),
         "hooks": hooks_of(record),
     }
 
@@ -153,7 +154,7 @@ def sessions(logs: MachineLogs) -> list[dict[str, Any]]:
 
 _TIMEOUT: Final = 60.0
 _COMMANDS: Final = {name: ("billhook", name, "--json") for name in ("list", "check", "doctor", "explain")} | {
-    "summary": ("billhook.config.log_summary", "{project}")
+    "summary": ("billhook.config.history", "{project}")
 }
 _PROGRAM: Final = (sys.executable, "-P", "-X", "utf8", "-m")
 

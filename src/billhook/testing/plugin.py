@@ -1,4 +1,4 @@
-"""The pytest plugin: collects the test cases of rules, and has fixtures and assertions for hooks in Python.
+"""The pytest plugin: collects the test cases of rules, and has fixtures for hooks in Python.
 
 It collects `*.hooktest.yaml`, and `tests:` of `.billhook/hooks.yaml`. A test of your own hooks replaces the fixture
 `billhook_engine` with an engine that has them, and calls `fire`:
@@ -24,17 +24,8 @@ if TYPE_CHECKING:  # a run without such tests imports nothing of billhook
     from billhook.engine.engine import Engine
     from billhook.testing.runner import CaseResult, CaseRunner
 
-_ASSERTS = ("assert_allows", "assert_asks", "assert_denies", "assert_runs")
 _SUFFIXES = (".hooktest.yaml", ".hooktest.yml")
 _FOLDER = ".billhook"
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _ASSERTS:
-        raise AttributeError(f"module 'billhook.pytest' has no attribute {name!r}")
-    from billhook.testing import expectations
-
-    return getattr(expectations, name)
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

@@ -110,7 +110,7 @@ class JsonDialect(msgspec.Struct, frozen=True):
             return reply  # a complete deny counts with any exit code
         if child.cut(exit) and exit.code is not None:
             return child.TOO_LONG
-        if readable and self._heard(event, exit):
+        if readable and self._json_counts(event, exit):
             return reply  # JSON takes precedence
         if exit.code == 0:
             if out.broken or out.output is not None:
@@ -118,7 +118,7 @@ class JsonDialect(msgspec.Struct, frozen=True):
             return self._text(event, out.text)
         return self._failed(event, exit, out.broken or reply.error)
 
-    def _heard(self, event: Event, exit: Exit) -> bool:  # noqa: A002
+    def _json_counts(self, event: Event, exit: Exit) -> bool:  # noqa: A002
         """Valid JSON counts with any exit code, but any code other than 0 fails WorktreeCreate."""
         if exit.code == 0:
             return True
@@ -205,7 +205,7 @@ _NEVER_OPEN = {
 """Events on which the reference does not fail open."""
 
 
-def promised(stdout: bytes, promises: list[dict[str, object]]) -> bool:
+def announces_async(stdout: bytes, promises: list[dict[str, object]]) -> bool:
     """Whether the first line that a running command printed is `{"async": true, ...}`; it is added to `promises`."""
     first, newline, _ = stdout.partition(b"\n")
     if not newline or b'"async"' not in first:

@@ -274,10 +274,10 @@ def harmless(name: str, given: object) -> bool:
         return False
     if words[0] == "date":
         return len(words) == 1  # `date -s` sets the clock
-    return words[0] != "git" or _git_tells(words)
+    return words[0] != "git" or _git_only_prints(words)
 
 
-def _git_tells(words: list[str]) -> bool:
+def _git_only_prints(words: list[str]) -> bool:
     """Whether git only prints, and not the content of a file that may have secrets."""
     if len(words) < 2 or words[1] not in _GIT:
         return False

@@ -96,7 +96,7 @@ def run(http: str, exposed: bool, idle: float | None, as_json: bool, detached: b
     """Run the daemon in the foreground. Ctrl-C or TERM stops it once pending requests finish."""
     from billhook.serve import daemon
 
-    daemon.speak_utf8()
+    daemon.ensure_utf8()
     root = state_root()
     where = control.folder_of(root) / control.SOCKET
 

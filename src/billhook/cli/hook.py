@@ -132,7 +132,7 @@ class _HookRun:
 
     def answer(self, argv: list[str]) -> int:
         heard = self.answering.prepare(argv)
-        if heard is None and self.answering.nobody_waits:
+        if heard is None and self.answering.is_synchronous:
             self._at_once = True
             catch_signals(self.caught)
             said = self.answering.judge_at_once()

@@ -373,8 +373,8 @@ def _notes(row: HookRow, step: Step, answer: Answer | None) -> Iterator[str]:
         yield from (f"{limit.in_words}, then {limit.then}" for limit, _ in step.run.limits)
     if step.matcher.problem:
         yield f"its matcher `{step.hook.match}` can't be read, so it matches everything: {step.matcher.problem}"
-    if step.when_late is not None:
-        yield f"if it times out, that counts as {step.when_late}"
+    if step.on_timeout is not None:
+        yield f"if it times out, that counts as {step.on_timeout}"
     if row.state == "runs" and row.declared is not None and of_claude_code(row.declared):
         adopt = adopting_command(row.declared)
         moved = f"; `{adopt}` moves it to billhook" if adopt else ""

@@ -82,7 +82,7 @@ class Plan:
     @cached_property
     def at_once(self) -> frozenset[type[Event]]:
         """The events whose hooks never wait, whatever their matcher field is."""
-        slow = [hook for hook in self.hooks if hook.background or hook.hears_failures or is_async(hook.run)]
+        slow = [hook for hook in self.hooks if hook.background or hook.handles_failures or is_async(hook.run)]
         return frozenset(kind for name, kind in EVENTS.items() if not any(hook.handles(name) for hook in slow))
 
     def steps(self, event: Event) -> Steps:

@@ -60,13 +60,13 @@ class Step:
         self.hook, self.name, self.event_name = hook, name, event_name
         self.source, self.dialect, self.meanings = str(hook.source), hook.dialect, row
         self.always, self.on_failure = hook.always, hook.on_failure
-        self.run = FailedToolHandler(run, row) if event_name == "PostToolUseFailure" and hook.hears_failures else run
+        self.run = FailedToolHandler(run, row) if event_name == "PostToolUseFailure" and hook.handles_failures else run
         self.timeout = row.timeout_for(event_name) if hook.timeout is None else hook.timeout
         self.matcher = compile_matcher(hook.match, row.matching, event_name)
         self.waits = hook.background or is_async(self.run)  # it may wait
         keeps_time = getattr(run, "keeps_time", False)  # its `run` keeps `ctx.deadline` itself
         self.may_answer_later = hook.background or (keeps_time and hook.dialect == "spec")
-        self.when_late: OnFailure | None = getattr(run, "when_late", None)
+        self.on_timeout: OnFailure | None = getattr(run, "when_late", None)
         """The rule of its protocol for a timeout, if that is stricter than `on_failure`."""
         self.without_await: Callable[[Event], Awaitable[Any]] | None = None
         """Its function, if it is async and has no `await`: the engine awaits it without any wrapper."""
@@ -112,7 +112,7 @@ class Step:
         return self.judge(event, failure(error), (_now() - began) * 1e3)
 
     def late(self, event: Event, why: str, duration_ms: float = 0.0) -> Outcome:
-        return self.judge(event, Reply(status=Status.TIMED_OUT, error=why, on_failure=self.when_late), duration_ms)
+        return self.judge(event, Reply(status=Status.TIMED_OUT, error=why, on_failure=self.on_timeout), duration_ms)
 
     def judge(self, event: Event, reply: Reply, duration_ms: float = 0.0) -> Outcome:
         """An outcome from a reply. A failure is never an answer: the hook's `on_failure` decides."""
@@ -156,7 +156,7 @@ class Step:
             return Outcome(self.name, self.source, self.dialect, _OK, returned, (now - began) * 1e3)
         return self.read(ctx, returned, began)
 
-    def read_late(self, ctx: Context, returned: Any, why: str, began: float) -> Outcome:
+    def read_after_deadline(self, ctx: Context, returned: Any, why: str, began: float) -> Outcome:
         """The same after the deadline. It timed out, but a deny is still a deny."""
         reply, took = self._reply(ctx.event, returned), (_now() - began) * 1e3
         return self.judge(ctx.event, reply, took) if reply.answer.objects else self.late(ctx.event, why, took)
@@ -164,7 +164,7 @@ class Step:
     def overran(self, ctx: Context, returned: Any, began: float, deadline: float) -> Outcome:
         """A function that can't be interrupted returned after its deadline."""
         times = f"it took {_now() - began:.3g} s and had {deadline - began:.3g} s"
-        return self.read_late(ctx, returned, f"{times} (`thread=True` ends the wait)", began)
+        return self.read_after_deadline(ctx, returned, f"{times} (`thread=True` ends the wait)", began)
 
     def _reply(self, event: Event, returned: Any) -> Reply:
         """Read a hook's return value; no value can make this raise."""
@@ -192,7 +192,7 @@ class Step:
         if objects:  # after a deny there is nothing to wait for
             return replace(reply, later=None)
         if unjudged:
-            return _too_late(event)
+            return _background_gate(event)
         return replace(reply, answer=NOTHING, status=Status.BACKGROUND, later=None)
 
 
@@ -310,7 +310,7 @@ async def _finished(
     except RaisedError as raised:
         return step.failed(ctx.event, raised.error, began)
     except ExpiredError as expired:
-        return step.read_late(ctx, expired.late, f"no answer within {deadline - began:.3g} s", began)
+        return step.read_after_deadline(ctx, expired.late, f"no answer within {deadline - began:.3g} s", began)
     return None if returned is None else step.read(ctx, returned, began)
 
 
@@ -418,7 +418,7 @@ def _in_batch(step: Step, call: Call) -> Call:
 def _in_background(step: Step, call: Call) -> Call:
     def start(ctx: Context, began: float) -> Outcome:
         if ctx.event.gates and step.hook.gate:
-            return step.judge(ctx.event, _too_late(ctx.event))
+            return step.judge(ctx.event, _background_gate(ctx.event))
         own = ctx.alone()
 
         async def job() -> Outcome:
@@ -474,7 +474,7 @@ def _not_reached(step: Step, ctx: Context) -> Outcome:
     return step.late(ctx.event, "the deadline passed before it could start")
 
 
-def _too_late(event: Event) -> Reply:
+def _background_gate(event: Event) -> Reply:
     error = f"it answers later, but it is a gate, and {event.hook_event_name} waits for the answer"
     return Reply(status=Status.FAILED, error=error)
 

@@ -16,7 +16,7 @@ import msgspec
 
 from billhook.agents import dialect
 from billhook.agents.child import fit, inherited
-from billhook.agents.reference import promised
+from billhook.agents.reference import announces_async
 from billhook.core import client_env, strictjson
 from billhook.core.answer_json import read_output
 from billhook.core.answers import Answer, Exit, Reply, Status
@@ -81,7 +81,7 @@ class CommandRunner(msgspec.Struct, frozen=True):
             child = await self._warm(argv, call.stdin, env, cwd) if self.warm else None
             child = child or process.start(argv, stdin=call.stdin, env=env, cwd=cwd or None)
             promises: list[dict[str, object]] = []
-            until = (lambda stdout: promised(stdout, promises)) if self.dialect in _PROMISING else None
+            until = (lambda stdout: announces_async(stdout, promises)) if self.dialect in _PROMISING else None
             ended = await child.wait(ctx.seconds_left, until=until)
             waits = ended is None
         finally:

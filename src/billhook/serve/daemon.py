@@ -82,7 +82,7 @@ class Daemon:
         loop.set_exception_handler(_unexpected)
         self.server.touched = loop.time()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            loop.add_signal_handler(number, self._told, number)
+            loop.add_signal_handler(number, self._on_signal, number)
         await self._listen_for_http()
         self._listen()
         self._remember()
@@ -146,7 +146,7 @@ class Daemon:
         self._lock.close()
         self._ended.set()
 
-    def _told(self, number: int) -> None:
+    def _on_signal(self, number: int) -> None:
         if self.leaving:  # the second signal: pending requests get no answer
             self._hurried = True
             self._cancel()
@@ -324,7 +324,7 @@ def run(
 ) -> str:
     """Run the daemon in this process, which must not do anything else: why it ended. Raises AlreadyError, StoreError,
     and UsageError for an address that can't be used, unless it was used before (`again`)."""
-    stand_alone()
+    reset_process()
     folder = control.made(root)
     options = DaemonOptions(idle, http, exposed, otel_settings(os.environ))
 
@@ -526,7 +526,7 @@ _HANDED_DOWN: Final = (MARKER, "BILLHOOK_DEPTH")
 """Variables that mark the children of a hook. A daemon that such a child started does not belong to the hook."""
 
 
-def stand_alone() -> None:
+def reset_process() -> None:
     """Reset what this process inherited: streams, signals, limits, variables."""
     for name in _HANDED_DOWN:
         os.environ.pop(name, None)
@@ -562,7 +562,7 @@ def _raise_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-def speak_utf8() -> None:
+def ensure_utf8() -> None:
     """Restart Python in UTF-8 mode if it decodes file names and variables otherwise: callers' bytes must be passed on
     unchanged."""
     if sys.getfilesystemencoding().lower().replace("-", "") != "utf8":

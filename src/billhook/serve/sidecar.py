@@ -162,7 +162,7 @@ def reported(verdict: Verdict, config: "Config", host: str, ended: float) -> Ver
         turn=next((turn for turn in turns if isinstance(turn, str)), ""),
         tool=tools.canonical(tool) if isinstance(tool, str) else "",
         call=call if isinstance(call, str) else "",
-        reason=_discreet(verdict.reason or verdict.stop_reason, config),
+        reason=_redacted(verdict.reason or verdict.stop_reason, config),
         stop=verdict.stop,
         keep_going=verdict.keep_going,
         failed_open=verdict.failed_open,
@@ -173,7 +173,7 @@ def reported(verdict: Verdict, config: "Config", host: str, ended: float) -> Ver
     )
 
 
-def _discreet(reason: str, config: "Config") -> str:
+def _redacted(reason: str, config: "Config") -> str:
     if not reason:
         return ""
     from billhook.store.redaction import redactor

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from billhook.agent.conversation import transcript_of
-from billhook.agent.factory import begin_anew, open_agent
+from billhook.agent.factory import open_agent, start_over
 from billhook.agent.loop import BUDGET, AgentLoop
 from billhook.agent.models import ModelError, open_model
 from billhook.agent.permissions import expected, question_text, read_answer
@@ -129,7 +129,7 @@ class _AgentRun:
             self.close = agent.session.engine.background.cancel
             try:
                 if self.prompt is None:
-                    clear = functools.partial(begin_anew, agent, self.config)
+                    clear = functools.partial(start_over, agent, self.config)
                     return await Chat(agent, terminal, interrupts, clear=clear, tell=screen.urgent).run()
                 ended = await interrupts.turn(agent.run(self.prompt), agent)
                 if ended.how == "interrupted":

@@ -137,7 +137,7 @@ class OverHttp(HookServer):
     def _notice(self, event: Event, why: str) -> str:
         return ""  # the status reports it
 
-    def _heard(
+    def _response(
         self,
         event: Event,
         answer: Answer,
@@ -147,7 +147,7 @@ class OverHttp(HookServer):
     ) -> HookResponse:
         worded = as_json(self.dialect, event, answer)
         name = self.arguments.dialect
-        lost = [*worded.lost, *(self._hold(event, worded.held) if worded.held else ())]
+        lost = [*worded.lost, *(self._hold_context(event, worded.held) if worded.held else ())]
         lines = [*warnings, *(f"the `{name}` dialect can't express everything: {one}" for one in lost)]
         lines += [f"note: {note}" for note in notes]
         return HookResponse(0, strictjson.encode(worded.output), lines=tuple(lines))

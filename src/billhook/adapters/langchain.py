@@ -151,9 +151,9 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
         if _key(state):
             return
         if run.stopped is not None:
-            run.say(f"a hook stopped the run ({run.stopped}), which only works inside an agent")
+            run.report(f"a hook stopped the run ({run.stopped}), which only works inside an agent")
         if context := run.take_context():
-            run.say(f"a hook's context for the model was ignored outside of an agent: {context}")
+            run.report(f"a hook's context for the model was ignored outside of an agent: {context}")
 
 
 def _key(state: Any) -> str:

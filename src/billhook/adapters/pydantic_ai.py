@@ -96,7 +96,7 @@ class HookCapability(AbstractCapability[Any]):
                 raise
             finally:
                 if self._next:
-                    run.say(f"a hook asked to continue ({self._next}), but the answer was already streamed")
+                    run.report(f"a hook asked to continue ({self._next}), but the answer was already streamed")
 
     async def _break_off(self) -> None:
         """Cancel the calls now: their events must come before the session's end."""

@@ -46,7 +46,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     quiet: bool = False  # supports `suppressOutput`: the answer is hidden from the user
     instead: Mapping[str, str] = _NONE  # for a field that is false: what happens instead, in one clause
 
-    def wants(self) -> tuple[str, ...]:
+    def true_fields(self) -> tuple[str, ...]:
         """The fields that are true."""
         return tuple(field for field in FIELDS if getattr(self, field))
 

@@ -310,7 +310,7 @@ def evidence(reply: Reply, exit: Exit) -> Reply:  # noqa: A002
     return replace(reply, **changes)
 
 
-def settled(dialect: Dialect, event: Event, answer: Answer, exit: Exit, lost: Sequence[str]) -> ExitResult:  # noqa: A002
+def checked_result(dialect: Dialect, event: Event, answer: Answer, exit: Exit, lost: Sequence[str]) -> ExitResult:  # noqa: A002
     """The written exit, read back once: something is lost exactly if the result differs."""
     said = dialect.read_exit(event, exit)
     if said.status is Status.OK and said.answer == answer:

@@ -253,7 +253,7 @@ class AgentDialect:
         ended = self.encode(event, self.suit(event, fit.answer, fit.lost))
         meant = replace(answer, context="") if fit.held else answer
         lost = fit.lost or [f"something that {self.title} can't express"]
-        return child.settled(self, event, meant, ended, lost)._replace(held=fit.held)
+        return child.checked_result(self, event, meant, ended, lost)._replace(held=fit.held)
 
     def encode(self, event: Event, answer: Answer) -> Exit:
         """An answer that fits the agent, as the exit of a process."""

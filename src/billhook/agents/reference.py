@@ -14,7 +14,7 @@ from billhook.core.dialect_traits import Meanings
 from billhook.core.errors import ContradictionError, StrictJSONError
 from billhook.core.events import Event
 from billhook.core.hook import Context
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 
 if TYPE_CHECKING:
     from billhook.agents import downgrade
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from billhook.agents.stdout import StdoutContent
     from billhook.core import answer_json, answer_schema
 else:
-    answer_json = later("billhook.core.answer_json")
-    answer_schema = later("billhook.core.answer_schema")
-    downgrade = later("billhook.agents.downgrade")
-    printing = later("billhook.agents.stdout")
+    answer_json = lazy_module("billhook.core.answer_json")
+    answer_schema = lazy_module("billhook.core.answer_schema")
+    downgrade = lazy_module("billhook.agents.downgrade")
+    printing = lazy_module("billhook.agents.stdout")
 
 _SILENT = child.ExitResult(child.exits(0), ())  # an empty answer, on every event
 
@@ -93,7 +93,7 @@ class JsonDialect(msgspec.Struct, frozen=True):
         if change:
             lost.append(change)
         stdout = strictjson.dumps(output) + "\n" if output else ""
-        return child.settled(self, event, answer, child.exits(0, stdout), lost)
+        return child.checked_result(self, event, answer, child.exits(0, stdout), lost)
 
     def _read(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
         if exit.start_error:

@@ -14,7 +14,7 @@ from billhook.core import tools
 from billhook.core.answers import NOTHING, Answer, ask, deny
 from billhook.core.events import Event
 from billhook.core.hook import Context, Hook, Source
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 from billhook.effects.effect import Effect, ProtectedPaths
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from billhook.effects import analysis, rules, secret_files
     from billhook.effects.rules import Rule
 else:
-    analysis, advice = later("billhook.effects.analysis"), later("billhook.builtins.advice")
-    disarm, impact = later("billhook.builtins.disarm"), later("billhook.builtins.impact")
-    rules, secret_files = later("billhook.effects.rules"), later("billhook.effects.secret_files")
+    analysis, advice = lazy_module("billhook.effects.analysis"), lazy_module("billhook.builtins.advice")
+    disarm, impact = lazy_module("billhook.builtins.disarm"), lazy_module("billhook.builtins.impact")
+    rules, secret_files = lazy_module("billhook.effects.rules"), lazy_module("billhook.effects.secret_files")
 
 NAME: Final = "guard"
 PRIORITY: Final = 1000

@@ -7,16 +7,16 @@ the engine takes a coroutine's first step itself, and calls this module only if 
 from collections.abc import Awaitable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 
 if TYPE_CHECKING:
     import asyncio
     import contextvars
     import threading
 else:
-    asyncio = later("asyncio")
-    contextvars = later("contextvars")
-    threading = later("threading")
+    asyncio = lazy_module("asyncio")
+    contextvars = lazy_module("contextvars")
+    threading = lazy_module("threading")
 
 T = TypeVar("T")
 

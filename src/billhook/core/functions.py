@@ -19,7 +19,7 @@ from billhook.core.dialect_traits import meanings
 from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS, Event
 from billhook.core.hook import Condition, Context, Handler, Hook, Source, event_name
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 
 if TYPE_CHECKING:
     import asyncio
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from billhook.core import text
 else:
-    asyncio = later("asyncio")
-    inspect = later("inspect")
-    text = later("billhook.core.text")
+    asyncio = lazy_module("asyncio")
+    inspect = lazy_module("inspect")
+    text = lazy_module("billhook.core.text")
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from billhook.core.answers import Answer, OnFailure, Outcome, RawOutcome, Reply,
 from billhook.core.dialect_traits import Meanings, meanings
 from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS, Event, parse
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from billhook.engine.background import Background
     from billhook.engine.progress import Listeners, RunReport
 else:
-    text = later("billhook.core.text")
+    text = lazy_module("billhook.core.text")
     Protocol = object  # at run time the interface is not needed
 
 
@@ -144,7 +144,7 @@ class Context(msgspec.Struct):
         """The same firing for a hook that runs in parallel with others: only the deadline is separate."""
         return Context(self.event, self._outcomes, self._env, self._know, self._engine, self.ends, shared=self._firing)
 
-    def alone(self) -> "Context":
+    def detached(self) -> "Context":
         """A separate firing for a hook in the background, with the hook's full timeout."""
         return Context(self.event, list(self.results.values()), dict(self.env), self._know, self._engine)
 

@@ -19,14 +19,14 @@ from billhook.core.dialect_traits import meanings
 from billhook.core.errors import PlanError
 from billhook.core.events import EVENTS, Event
 from billhook.core.hook import Hook
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 from billhook.core.match import ExpressionSet
 from billhook.engine.step import ReviewedStep, ShadowStep, Step, is_async
 
 if TYPE_CHECKING:
     import heapq
 else:
-    heapq = later("heapq")
+    heapq = lazy_module("heapq")
 
 _STRICTNESS: dict[OnFailure, int] = {"allow": 0, "ask": 1, "deny": 2}
 _CACHE_LIMIT = 1024

@@ -31,14 +31,14 @@ from billhook.core.dialect_traits import meanings
 from billhook.core.errors import BillhookError
 from billhook.core.events import Block, Event
 from billhook.core.hook import Condition, Context, FailedToolHandler, Handler, Hook
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 from billhook.core.match import compile_matcher
 from billhook.engine.progress import RunReport
 
 if TYPE_CHECKING:
     import inspect
 else:
-    inspect = later("inspect")
+    inspect = lazy_module("inspect")
 
 Call = Callable[[Context, float], Any]
 
@@ -111,7 +111,7 @@ class Step:
     def failed(self, event: Event, error: BaseException, began: float) -> Outcome:
         return self.judge(event, failure(error), (_now() - began) * 1e3)
 
-    def late(self, event: Event, why: str, duration_ms: float = 0.0) -> Outcome:
+    def timed_out(self, event: Event, why: str, duration_ms: float = 0.0) -> Outcome:
         return self.judge(event, Reply(status=Status.TIMED_OUT, error=why, on_failure=self.on_timeout), duration_ms)
 
     def judge(self, event: Event, reply: Reply, duration_ms: float = 0.0) -> Outcome:
@@ -148,7 +148,7 @@ class Step:
             reply = self._adopt(ctx, reply)
         return self.judge(event, reply, (_now() - began) * 1e3)
 
-    def settled(self, ctx: Context, returned: Any, began: float, now: float) -> Outcome:
+    def sync_outcome(self, ctx: Context, returned: Any, began: float, now: float) -> Outcome:
         """The outcome of a function without `await` that returned a value, or timed out."""
         if now - began > self.timeout or now > ctx.ends:
             return self.overran(ctx, returned, began, min(began + self.timeout, ctx.ends))
@@ -159,7 +159,7 @@ class Step:
     def read_after_deadline(self, ctx: Context, returned: Any, why: str, began: float) -> Outcome:
         """The same after the deadline. It timed out, but a deny is still a deny."""
         reply, took = self._reply(ctx.event, returned), (_now() - began) * 1e3
-        return self.judge(ctx.event, reply, took) if reply.answer.objects else self.late(ctx.event, why, took)
+        return self.judge(ctx.event, reply, took) if reply.answer.objects else self.timed_out(ctx.event, why, took)
 
     def overran(self, ctx: Context, returned: Any, began: float, deadline: float) -> Outcome:
         """A function that can't be interrupted returned after its deadline."""
@@ -359,7 +359,7 @@ def _with_budget(step: Step, budget: str, call: Call) -> Call:
             return _not_reached(step, ctx)
         ctx.deadline = min(ctx.within(budget, began + step.timeout), ctx.ends)
         if ctx.deadline <= began:
-            return step.late(ctx.event, "the timeout that it shares with other hooks was over")
+            return step.timed_out(ctx.event, "the timeout that it shares with other hooks was over")
         return call(ctx, began)
 
     return budgeted
@@ -419,7 +419,7 @@ def _in_background(step: Step, call: Call) -> Call:
     def start(ctx: Context, began: float) -> Outcome:
         if ctx.event.gates and step.hook.gate:
             return step.judge(ctx.event, _background_gate(ctx.event))
-        own = ctx.alone()
+        own = ctx.detached()
 
         async def job() -> Outcome:
             began = _now()
@@ -471,7 +471,7 @@ def _marked(step: Step, outcome: Outcome | None, began: float) -> Outcome:
 
 
 def _not_reached(step: Step, ctx: Context) -> Outcome:
-    return step.late(ctx.event, "the deadline passed before it could start")
+    return step.timed_out(ctx.event, "the deadline passed before it could start")
 
 
 def _background_gate(event: Event) -> Reply:

@@ -22,7 +22,7 @@ from billhook.core.answer_json import read_output
 from billhook.core.answers import Answer, Exit, Reply, Status
 from billhook.core.errors import UsageError
 from billhook.core.hook import Context
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 
 if TYPE_CHECKING:
     import asyncio
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
     from billhook.runners import login, process, process_tree, spawn, warm
 else:
-    asyncio = later("asyncio")
-    shlex = later("shlex")
-    login = later("billhook.runners.login")
-    spawn = later("billhook.runners.spawn")
-    process = later("billhook.runners.process")
-    process_tree = later("billhook.runners.process_tree")
-    warm = later("billhook.runners.warm")
+    asyncio = lazy_module("asyncio")
+    shlex = lazy_module("shlex")
+    login = lazy_module("billhook.runners.login")
+    spawn = lazy_module("billhook.runners.spawn")
+    process = lazy_module("billhook.runners.process")
+    process_tree = lazy_module("billhook.runners.process_tree")
+    warm = lazy_module("billhook.runners.warm")
 
 Login = Literal["auto", "exact", "no"]
 

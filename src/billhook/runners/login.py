@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from billhook.core.answers import Exit
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 from billhook.runners import process
 from billhook.runners.process_tree import MARKER
 
 if TYPE_CHECKING:
     import asyncio
 else:
-    asyncio = later("asyncio")
+    asyncio = lazy_module("asyncio")
 
 _SHELLS_OWN = ("_", "SHLVL", "PWD", "OLDPWD", MARKER)
 _SCRIPT = 'printf "\\n%s\\n" "$0"; exec /usr/bin/env -0'

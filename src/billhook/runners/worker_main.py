@@ -305,7 +305,7 @@ class _Project:
 
     def ask(self, call: FunctionCall, shared: _RequestState, deadline: float) -> WorkerReply:
         began = time.monotonic()
-        told = self._asked(call, shared, deadline)
+        told = self._run_call(call, shared, deadline)
         _flush()
         seconds = time.monotonic() - began
         loaded, alone = self.files.news(), _nothing_runs(self._threads)
@@ -314,7 +314,7 @@ class _Project:
         told = msgspec.structs.replace(told, number=number, reusable=reusable, seconds=seconds)
         return msgspec.structs.replace(told, files=loaded) if few and loaded else told
 
-    def _asked(self, call: FunctionCall, shared: _RequestState, deadline: float) -> WorkerReply:
+    def _run_call(self, call: FunctionCall, shared: _RequestState, deadline: float) -> WorkerReply:
         try:
             self._start_afresh()
             handler, ctx = self._load(call.target), shared.context()

@@ -172,12 +172,12 @@ class Daemon:
         await self._until(lambda: not self.server.connections, 5.0)  # a long answer takes a while to write
         if closing is not None:
             await asyncio.wait([closing], timeout=max(5.0, end - time.monotonic()))
-        await self._until(lambda: self._hurried or not self.served.later, end - time.monotonic())
+        await self._until(lambda: self._hurried or not self.served.busy_engines, end - time.monotonic())
         self.heads.tick(self.served.configs, now=True)
         self.heads.wait(1.0)
         self.telemetry.close()
         self.link.close()
-        if self.served.later:
+        if self.served.busy_engines:
             log.warning("hooks in the background did not finish in time and are killed")
 
     async def _until(self, done: Callable[[], bool], seconds: float) -> None:
@@ -249,7 +249,7 @@ class Daemon:
 
     @property
     def _busy(self) -> int:
-        return self.server.busy + self.served.later + (0 if self.http is None else self.http.app.busy)
+        return self.server.busy + self.served.busy_engines + (0 if self.http is None else self.http.app.busy)
 
     def _idle_for(self) -> float:
         touched = max(self.server.touched, 0.0 if self.http is None else self.http.app.touched)
@@ -325,7 +325,7 @@ def run(
     """Run the daemon in this process, which must not do anything else: why it ended. Raises AlreadyError, StoreError,
     and UsageError for an address that can't be used, unless it was used before (`again`)."""
     reset_process()
-    folder = control.made(root)
+    folder = control.ensure_folder(root)
     options = DaemonOptions(idle, http, exposed, otel_settings(os.environ))
 
     async def serve() -> str:

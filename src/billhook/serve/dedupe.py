@@ -125,7 +125,7 @@ class SharedCall:
         finally:
             try:
                 if said is not None:
-                    self._calls.say(self._call, taken.id, said)
+                    self._calls.save_answer(self._call, taken.id, said)
                 else:
                     self._calls.give_up(self._call, taken.id)
             except StoreError:

@@ -168,7 +168,7 @@ class EnginePool:
         return [config for config, _ in self._engines.values()]
 
     @property
-    def later(self) -> int:
+    def busy_engines(self) -> int:
         """How many engines have hooks in the background that are still running."""
         return sum(not engine.background.settle(0.0) for _, engine in self._engines.values())
 

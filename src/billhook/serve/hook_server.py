@@ -20,7 +20,7 @@ from billhook.core.answers import NOTHING, Answer, Decision, Verdict
 from billhook.core.errors import BillhookError, ContradictionError, EventError, StrictJSONError, UsageError
 from billhook.core.events import EVENTS, Block, Event, parse
 from billhook.core.hook import Hook
-from billhook.core.lazy import later, pattern
+from billhook.core.lazy import lazy_module, pattern
 from billhook.core.text import lines_for_people, nearest
 from billhook.store.files import StoreError, state_root
 from billhook.store.state import LARGEST_HELD, FileState, HeldContext
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from billhook.config.config import Config
     from billhook.serve.dedupe import SharedVerdict
 else:
-    loader = later("billhook.config.loader")
+    loader = lazy_module("billhook.config.loader")
 
 
 DIALECTS = (*AGENTS, "universal", "claw", "claw-text", "lesson")  # the values of `--as`
@@ -535,7 +535,7 @@ class HookServer:
 
     def _encoded_response(self, verdict: Verdict, config: "Config") -> HookResponse:
         answer, written = NOTHING, None
-        if verdict.speaks or verdict.reason:
+        if verdict.has_content or verdict.reason:
             from billhook.config.recorder import encoded
 
             folded = encoded(verdict, self.dialect)

@@ -18,7 +18,7 @@ import msgspec
 
 from billhook.core import tools
 from billhook.core.answers import Status, Verdict
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 from billhook.core.text import install_command
 from billhook.runners import process_tree
 from billhook.runners.process_tree import Tree
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from billhook.config.config import Config
 else:
-    asyncio = later("asyncio")
+    asyncio = lazy_module("asyncio")
 
 
 _PAUSE: Final = 10.0  # seconds after which a process that ended is started again

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from billhook.core.lazy import later, pattern
+from billhook.core.lazy import lazy_module, pattern
 from billhook.store import files
 from billhook.store.files import StoreError, sha256
 
 if TYPE_CHECKING:
     import json
 else:
-    json = later("json")
+    json = lazy_module("json")
 
 MAX_RECORD = 16 << 20
 _HASH = pattern(r"[0-9a-f]{64}")

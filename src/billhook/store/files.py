@@ -421,7 +421,7 @@ class LockFile:
         if not self._turn.acquire(timeout=max(0.0, seconds)):
             raise self._busy(seconds, "another thread of this process")
         try:
-            while not self._taken(ends, seconds, check):
+            while not self._try_lock(ends, seconds, check):
                 self._forget()
                 if time.monotonic() >= ends:
                     raise StoreError(f"the lock file kept disappearing for {seconds:.3g} s", place=str(self.path))
@@ -455,7 +455,7 @@ class LockFile:
         finally:
             self._forget()
 
-    def _taken(self, ends: float, seconds: float, check: bool) -> bool:
+    def _try_lock(self, ends: float, seconds: float, check: bool) -> bool:
         """Open and lock it. False: the locked file is not the one at the path (any more)."""
         if self._file is None:
             self._file = _opened(self.path, self.root)

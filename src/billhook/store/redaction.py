@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from billhook.core.lazy import later, pattern
+from billhook.core.lazy import lazy_module, pattern
 from billhook.store.files import StoreError, create_once, read_bytes
 from billhook.store.secrets import FLAGS_RULE, RULES, SecretNames, SecretSearch, Span, looks_random, may_be_key
 
 if TYPE_CHECKING:
     import hashlib
 else:
-    hashlib = later("hashlib")
+    hashlib = lazy_module("hashlib")
 
 MOST_CHARACTERS: Final = 4_000_000  # of all texts of one event together
 MOST_SECRETS: Final = 2_000  # that are redacted one by one

@@ -316,7 +316,7 @@ class Chat:
         text = line.strip()
         command = _COMMAND.fullmatch(text)
         if command is None:
-            return self.agent.turn(text) if text else self._say()
+            return self.agent.turn(text) if text else self._print_lines()
         match command[1].lower():
             case "/exit":
                 return None
@@ -325,11 +325,11 @@ class Chat:
             case "/compact":
                 return self._compact((command[2] or "").strip())
             case "/help":
-                return self._say(*(f"{name:<9} {what}" for name, what in COMMANDS.items()))
+                return self._print_lines(*(f"{name:<9} {what}" for name, what in COMMANDS.items()))
             case other:
-                return self._say(f"no command `{other}`: {suggestion(other, COMMANDS)}")
+                return self._print_lines(f"no command `{other}`: {suggestion(other, COMMANDS)}")
 
-    async def _say(self, *lines: str) -> None:
+    async def _print_lines(self, *lines: str) -> None:
         for line in lines:
             self._tell(line)
 

@@ -41,7 +41,7 @@ from billhook.serve.http.access import (
     problem,
     token_in,
 )
-from billhook.serve.http.answer import GLIMPSE, HttpRequest, OverHttp, held, leave_behind, refusal
+from billhook.serve.http.answer import GLIMPSE, HttpRequest, OverHttp, leave_behind, refusal, refusal_output
 
 if TYPE_CHECKING:
     from billhook.config.config import Config
@@ -115,7 +115,7 @@ class App(PageApp):
             Route("/hook/{dialect}", self._hook, methods=["POST"]),
         ]
         super().__init__(Page(), routes)
-        served.observers.append(self.stream.tell)
+        served.observers.append(self.stream.publish)
 
     # -- about itself
 
@@ -146,12 +146,12 @@ class App(PageApp):
             _log.exception("internal error, over HTTP")
             if request.query_params.get("on_failure") == "allow":
                 raise
-            return json_response(held(f"internal error: {type(error).__name__}", dialect))
+            return json_response(refusal_output(f"internal error: {type(error).__name__}", dialect))
 
     def _worded(self, answering: OverHttp, heard: HookResponse) -> Response:
         body = heard.stdout
         if not body and heard.code:
-            body = strictjson.encode(held(answering.why, answering.dialect_name))
+            body = strictjson.encode(refusal_output(answering.why, answering.dialect_name))
         if not body and answering.arguments.on_failure != "allow":
             return self._unjudged(answering)
         response = Response(
@@ -433,7 +433,7 @@ class EventStream:
         self.readers: set[StreamReader] = set()
         self._over = False
 
-    def tell(self, verdict: Verdict, config: "Config", host: str) -> None:
+    def publish(self, verdict: Verdict, config: "Config", host: str) -> None:
         """Send a verdict to its readers. Never raises: a verdict does not depend on its readers."""
         try:
             wanting = [reader for reader in self.readers if reader.handles(verdict.about)]

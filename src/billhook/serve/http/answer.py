@@ -200,7 +200,7 @@ def _refuses(dialect: "Dialect", event: Event, output: Mapping[str, Any]) -> boo
     return dialect.read_exit(event, Exit(code=0, stdout=strictjson.encode(output))).answer.objects
 
 
-def held(why: str, dialect: str = "claude") -> dict[str, Any]:
+def refusal_output(why: str, dialect: str = "claude") -> dict[str, Any]:
     """A refusal of an event of unknown kind: a part of it applies to each event, and where the agent supports it, it
     never keeps an agent running that is about to stop."""
     reason = f"billhook: {why}"
@@ -252,4 +252,4 @@ def leave_behind(task: asyncio.Task[Any]) -> None:
     task.cancel()
 
 
-__all__ = ["GLIMPSE", "PARAMETERS", "HttpRequest", "OverHttp", "as_json", "held", "leave_behind", "refusal"]
+__all__ = ["GLIMPSE", "PARAMETERS", "HttpRequest", "OverHttp", "as_json", "leave_behind", "refusal", "refusal_output"]

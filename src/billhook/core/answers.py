@@ -547,7 +547,7 @@ def fold(
     if not answers:
         silent = Verdict(event, outcomes, failed_open=open_passes, duration_ms=duration_ms)
         # The values of these properties, which would cost more to compute there.
-        silent.__dict__.update(outcomes=tuple(map(to_outcome, outcomes)), speaks=False)
+        silent.__dict__.update(outcomes=tuple(map(to_outcome, outcomes)), has_content=False)
         return silent
     if len(answers) == 1:
         return _only(event, outcomes, answers[0], open_passes, duration_ms)

@@ -83,7 +83,7 @@ def test_findings(project: Path) -> None:
   hint: write `"matcher": "Bash"`
 .claude/settings.json:5:68: BH401 `./guard.sh` does not exist
   hint: create it, or correct the path (relative to <project>)
-.claude/settings.json:5:93: BH501 `timeout` is in seconds: 5000 is 83 minutes
+.claude/settings.json:5:93: BH501 `timeout` is in seconds, not milliseconds: 5000 is 83 minutes
   hint: write `"timeout": 5`
 .claude/settings.json:7:5: BH201 unknown event `PostToolUsed`
   hint: did you mean `PostToolUse`?
@@ -458,7 +458,7 @@ def test_notes(folder: Folder) -> None:
 hooks.yaml:2:36: BH602 hook `every` is slow: the slowest of 12 runs took 1,500 ms, and the latency budget is 1,000 ms
   hint: make it faster, run it in the background, or raise `warn_ms` of the built-in `metrics`
 hooks.yaml:3:38: BH601 hook `never` has never run: `PreToolUse` occurred 12 times, and `match: Write` did not match
-  hint: `billhook explain ID` shows why it was skipped the last time; for a guard against rare cases this is normal
+  hint: `billhook explain ID` shows why it was skipped the last time; for a hook against rare cases this is normal
 
 no findings in 2 hooks of 2 files; 2 notes
 -- exit 0

@@ -93,13 +93,14 @@ Usage: billhook events [SESSION] [OPTIONS]
 
 Options:
   -e, --event E,..           Only these events, in any spelling; `log` selects
-                             billhook's own records, such as a damaged line.
+                             notes about the log itself, such as one about a
+                             damaged line.
   -t, --tool T,..            Only these tools, by their names in any supported
                              agent.
   -d, --decision D,..        Only these decisions: none, allow, ask, defer,
                              deny.
   --hook H                   Only events for which this hook ran, or was
-                             skipped for a reason; `guard` also matches
+                             skipped although it matched; `guard` also matches
                              project/guard and user/guard#2.
   --failed                   Only events for which a hook failed, timed out or
                              could not start.

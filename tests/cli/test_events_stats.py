@@ -55,7 +55,7 @@ flaky        20       4          4    30.0    60.0    60.0        -
 guard        20       -          -    0.25    0.25    0.25        -
 idle          0       -          -       -       -       -        -
 
-20 events from 2026-03-01 10:00:00 to 2026-03-01 11:00:00: 19 none, 1 deny
+20 records from 2026-03-01 10:00:00 to 2026-03-01 11:00:00; decisions: 19 none, 1 deny
 failed open 4 times: a hook failed, and the event continued without its answer
 latency budget 1,000 ms (warn_ms of `metrics`): 1 hook over it
 -- exit 0
@@ -107,7 +107,7 @@ now          3        -       -          -    1.00    1.00    1.00       -
 later        0        3       -          -       -       -       -       -
 
 started: background runs, which are not timed
-3 events from 2026-03-01 10:00:00 to 2026-03-01 10:00:00: 3 none
+3 records from 2026-03-01 10:00:00 to 2026-03-01 10:00:00; decisions: 3 none
 latency budget 1,000 ms (warn_ms of `metrics`): no hook is over it
 -- exit 0
 """)

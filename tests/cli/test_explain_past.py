@@ -126,7 +126,7 @@ PreToolUse Bash: git commit
   audit  no objection 1.5 ms
          on_failure allow   own   ~/.config/billhook/hooks.yaml:10
 
-  guard  skipped: `if: Bash(git push *)` is not true of `git commit`
+  guard  skipped: `if: Bash(git push *)` does not match `git commit`
          if Bash(git push *)   gate   own   ~/.config/billhook/hooks.yaml:2
 
   scan   skipped: `match: Write|Edit` does not match `Bash`

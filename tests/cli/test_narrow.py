@@ -263,8 +263,8 @@ NR  TIME      TURN  EVENT       DECISION       MS
 -- exit 0
 """)
     assert narrow(folder, "events", "list") == snapshot("""\
-NAME         FIRST             EVENTS  DENIED  FAILED OPEN
-jolly-squid  2026-03-01 10:00       1       1            0
+NAME         EVENTS  DENIED  ASKED  FAILED OPEN
+jolly-squid       1       1      0            0
 
 1 of 1 session
 -- exit 0
@@ -274,7 +274,7 @@ hook                   runs  failed  timed out  p95 ms
 lint                      1       -          -   1,900  slow
 no-production-data...     1       -          -    0.20
 
-1 event: 1 deny
+1 record; decisions: 1 deny
 latency budget 1,000 ms (warn_ms of `metrics`): 1 hook over
   it
 -- exit 0

@@ -123,7 +123,7 @@ def test_screen(two: Place) -> None:
 2 hooks wait: lint, guard
 -- stderr
 
-hint: run it in a terminal to decide about each hook; `--yes` approves the named hooks, `--all --yes` all
+hint: run `billhook trust` in a terminal to decide about each hook; `--yes` approves the named hooks, `--all --yes` all
 -- exit 1
 """)
     assert states(two) == {"lint": "new", "guard": "new"}
@@ -167,7 +167,7 @@ def test_changed_screen(two: Place) -> None:
 1 hook waits: lint
 -- stderr
 
-hint: run it in a terminal to decide about each hook; `--yes` approves the named hooks, `--all --yes` all
+hint: run `billhook trust` in a terminal to decide about each hook; `--yes` approves the named hooks, `--all --yes` all
 -- exit 1
 """)
 
@@ -251,7 +251,7 @@ def test_every_kind_of_hook_is_shown_whole(place: Place) -> None:
 5 hooks wait: python, web, text, lines, broken
 -- stderr
 
-hint: run it in a terminal to decide about each hook; `--yes` approves the named hooks, `--all --yes` all
+hint: run `billhook trust` in a terminal to decide about each hook; `--yes` approves the named hooks, `--all --yes` all
 -- exit 1
 """)
 

@@ -62,7 +62,7 @@ this project has no hooks that need approval
 permissions.allow of .claude/settings.json: 2 rules not in force
 -- stderr
 
-hint: run it in a terminal to decide about each hook; `--yes` approves the named hooks, `--all --yes` all
+hint: run `billhook trust` in a terminal to decide about each hook; `--yes` approves the named hooks, `--all --yes` all
 -- exit 1
 """)
     assert allowed(settings) == []
@@ -198,7 +198,7 @@ this project has no hooks that need approval
 permissions.allow of .claude/settings.json: 3 rules not in force
 -- stderr
 
-hint: run it in a terminal to decide about each hook; `--yes` approves the named hooks, `--all --yes` all
+hint: run `billhook trust` in a terminal to decide about each hook; `--yes` approves the named hooks, `--all --yes` all
 -- exit 1
 """)
     write(settings, {"permissions": {"allow": ["Bash(ls *)"]}})

@@ -107,7 +107,7 @@ def test_a_missing_argument_is_reported(words: tuple[str, ...]) -> None:
 
 def test_groups() -> None:
     """Every verb is in one group, and hidden names are in none."""
-    assert list(GROUPS) == ["Start", "Write rules", "Run and watch", "Plumbing"]
+    assert list(GROUPS) == ["Start", "Write hooks", "Run and watch", "Plumbing"]
     assert sum(map(len, GROUPS.values())) == len(VERBS)
     assert not HIDDEN.keys() & VERBS.keys()
 

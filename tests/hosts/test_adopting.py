@@ -541,3 +541,16 @@ def test_hooks_are_restored_byte_for_byte(home: Home) -> None:
     file.write_text(file.read_text().replace('"A": "1"', '"A": "2", "B": "3"'))
     home.uninstall()
     assert file.read_text() == SPACED.replace('"A": "1"', '"A": "2", "B": "3"')
+
+
+def test_a_hook_of_kiro_that_is_enabled_moves(home: Home) -> None:
+    """`enabled: true` is the default; a disabled hook stays."""
+    action = {"type": "command", "command": "./mine.sh"}
+    one = {"name": "mine", "trigger": "PreToolUse", "matcher": "shell", "action": action, "timeout": 5, "enabled": True}
+    text = json.dumps({"version": "v1", "hooks": [one, {**one, "name": "off", "enabled": False}]})
+    file = home.write(text, "kiro")
+    moved = home.install("kiro", adopt=True)
+    assert hooks_of(home)["mine"]["run"] == "./mine.sh" and len(moved.adopted) == 1
+    assert any("`enabled`" in note for note in moved.notes)
+    home.uninstall("kiro")
+    assert file.read_text() == text

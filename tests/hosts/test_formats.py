@@ -1,6 +1,7 @@
 """Settings that are not in a JSON file: inside a plugin, and in a YAML file."""
 
 import json
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -161,6 +162,19 @@ def plugin_with(agent: str, folder: Path, command: str) -> Path:
     file = folder / "billhook.mjs"
     file.write_text(AGENTS[agent].format.write(settings, ""))
     return file
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+@pytest.mark.parametrize("agent", ["amp", "pi"])
+def test_an_ask_without_a_user_refuses_with_its_reason(tmp_path: Path, agent: str) -> None:
+    """In the background these agents have no dialog."""
+    asked = {"permissionDecision": "ask", "permissionDecisionReason": "really?"}
+    command = f"cat >/dev/null; echo {shlex.quote(json.dumps({'hookSpecificOutput': asked}))}"
+    drive = tmp_path / "drive.mjs"
+    drive.write_text(f"const plugin = await import(process.argv[2])\n{DRIVES[agent]}")
+    words = ["node", str(drive), str(plugin_with(agent, tmp_path, command))]
+    ran = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False)
+    assert (ran.returncode, ran.stdout) == (1, "") and "Error: really?" in ran.stderr
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")

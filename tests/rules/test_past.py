@@ -64,7 +64,7 @@ def test_every_hook_of_the_event(project: Project) -> None:
 
     assert standings(told(project)) == {
         "after": ("asked", ""),
-        "guard": ("skipped", "`if: Bash(git push *)` is not true of `ls`"),
+        "guard": ("skipped", "`if: Bash(git push *)` does not match `ls`"),
         "scan": ("not asked", "`match: Write` does not match `Bash`"),
     }
 

@@ -32,6 +32,19 @@ def test_all_pass(place: RulesPlace) -> None:
     assert done.out.strip().startswith("4 passed in ")
 
 
+@pytest.mark.parametrize("how", ["tracked", "named by a hook"])
+def test_a_deleted_file_is_not_copied(place: RulesPlace, how: str) -> None:
+    """It ended the whole run."""
+    place.rules("  - {write: .env, expect: deny}\n", RULES + "  gone: {events: Stop, run: ./gone.sh}\n")
+    if how == "tracked":
+        place.file("gone.sh", "exit 0\n")
+        subprocess.run(["git", "init", "-q"], cwd=place.project, check=True)
+        subprocess.run(["git", "add", "-A"], cwd=place.project, check=True)
+        (place.project / "gone.sh").unlink()
+
+    assert place.statuses() == ["passed"]
+
+
 def test_a_failure_shows_expected_got_and_why(place: RulesPlace) -> None:
     """With file and line, the decision and the hook behind it, and what `explain` reports about the named hook."""
     place.rules("""

@@ -6,7 +6,7 @@ export default function billhook(amp) {
   amp.on("tool.call", async (event, ctx) => {
     try {
       const { permissionDecision, permissionDecisionReason: message } = await check("tool.call", call(event))
-      if (permissionDecision !== "ask" || (await ctx.ui.confirm({ title: "billhook", message }))) return { action: "allow" }
+      if (permissionDecision !== "ask" || (await ctx.ui?.confirm({ title: "billhook", message }))) return { action: "allow" }
       return { action: "reject-and-continue", message }
     } catch (error) {
       return { action: "reject-and-continue", message: error.message }

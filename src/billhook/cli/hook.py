@@ -301,7 +301,9 @@ def _command() -> Any:
 
     from billhook.serve.hook_server import DIALECTS
 
-    from_help = "The settings file that contains this command. If both contain one, the hooks still run once per call."
+    from_help = (
+        "The settings file that contains this command. If both files contain it, the hooks still run once per call."
+    )
     deadline_help = "Milliseconds for all hooks together; must be shorter than the agent's timeout."
 
     @click.command("hook", epilog=_EPILOG)

@@ -57,8 +57,8 @@ Examples:
   billhook replay --transcripts            what would have been stopped
   billhook replay --json | jq '.hooks[] | {hook, count}'
 
-Exit code: 0 no such difference, 1 a call that was allowed would now be
-denied (see --fail-on), 2 usage.""",
+Exit code: 0 no call that was allowed would now be denied, 1 at least one
+would (--fail-on changes this), 2 usage.""",
 )
 @times.option("--since", end=False, help="Only events since then: 7d, 2h, yesterday, a date.")
 @times.option("--until", end=True, help="Only events until then.")

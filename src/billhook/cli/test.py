@@ -38,13 +38,13 @@ Exit code: 0 all pass; 1 a test fails, or (--mutate) a change goes unnoticed;
 @option("-k", "text", "TEXT", "Run only tests whose line in the output contains this text.")
 @flag("--user", "Also test your own hooks.yaml.")
 @flag("--coverage", "Show hooks, cells of the guard's table and permission rules without a test.")
-@flag("--mutate", "Change each rule, and show changes that no test notices.")
+@flag("--mutate", "Change one thing in hooks.yaml at a time, and show changes that no test notices.")
 @flag("--watch", "Run again whenever a file changes.")
 @option("--junit", "FILE", "Write a report in JUnit's format.")
 @flag("--github", "Print failures as annotations for GitHub Actions.")
 @flag("--json", "as_json", "Print one line of JSON for each test, and one with the totals.")
 def verb(files: tuple[str, ...], watch: bool, **given: Any) -> int:
-    """Run the tests of your rules: `tests:` in hooks.yaml, and *.hooktest.yaml files beside it.
+    """Run the tests of your hooks: `tests:` in hooks.yaml, and *.hooktest.yaml files beside it.
 
     The hooks run in a temporary copy of the project, with a separate home folder, state and log. Hooks that run code
     run only if they are approved, and without network if the system can do that. Hooks that call a URL do not run.

@@ -196,7 +196,10 @@ class _Review:
         if left and self.agent and not (self.approved or self.over):
             hint(f"only a person can approve hooks, and this runs inside {self.agent}: run it in your own terminal")
         elif left and not (self.approved or self.over or self.asks):
-            hint("run it in a terminal to decide about each hook; `--yes` approves the named hooks, `--all --yes` all")
+            hint(
+                "run `billhook trust` in a terminal to decide about each hook; `--yes` approves the named hooks, "
+                "`--all --yes` all"
+            )
         if any(declaration.needs_consent(read.source.layer) for read in now.unreadable):
             return 2
         return 1 if left or self.changed else 0

@@ -403,7 +403,7 @@ def _never_fired(quiet: UnusedHook, hook: HookDeclaration) -> Finding:
         why = f"; {what} did not match {_times(unfit)}, and {_times(behind)} {_ended_by(quiet)} before it could run"
     last = " the last time" if sum(quiet.events.values()) > 1 else ""
     right = (
-        "for a guard against rare cases this is normal"
+        "for a hook against rare cases this is normal"
         if unfit
         else "to run also for denied calls, it needs a smaller `priority`"
     )

@@ -277,7 +277,7 @@ def _mismatch(word: str, row: Row, record: Record, event: Event | None) -> str:
         return f"`match: {row['match']}` does not match {f'`{target}`' if target else 'this event'}"
     if word == SkipReason.CONDITION_FALSE:
         wanted = " and ".join(f"`{label}: {text}`" for label, text in conditions_in_words(row))
-        return f"{wanted} is not true of {_about(record, event)}" if wanted else ""
+        return f"{wanted} does not match {_about(record, event)}" if wanted else ""
     return ""
 
 

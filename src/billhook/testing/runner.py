@@ -155,6 +155,8 @@ def _copy_file(path: str, target: Path) -> None:
         if stat.S_ISREG(mode) or stat.S_ISLNK(mode):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, target, follow_symlinks=False)
+    except FileNotFoundError:
+        return  # named by a hook or tracked by git, but deleted
     except OSError as error:
         hint = "check its permissions"
         raise UsageError(

@@ -422,7 +422,8 @@ def _decisions(ctx: click.Context, param: click.Parameter, value: tuple[str, ...
 
 _OPTIONS = (
     option("--event", "-e", "events", "E,..",
-           "Only these events, in any spelling; `log` selects billhook's own records, such as a damaged line.",
+           "Only these events, in any spelling; `log` selects notes about the log itself, such as "
+           "one about a damaged line.",
            multiple=True, callback=_words),
     option("--tool", "-t", "tools", "T,..",
            "Only these tools, by their names in any supported agent.", multiple=True, callback=_words),

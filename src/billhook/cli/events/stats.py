@@ -100,8 +100,8 @@ def _sessions_table(shown: list[Summary], everywhere: bool) -> list[str]:
         rows.append([one.name or "-", one.session_id or "-", first, last, *numbers, place])
     cells = [row[: len(titles)] for row in rows]
     if everywhere:
-        return aligned(titles, cells, right=(4, 5, 6, 7), flexible=8, drop=(1, 3, 6, 7, 2))
-    return aligned(titles, cells, right=(4, 5, 6, 7), flexible=1, drop=(1, 3, 6))
+        return aligned(titles, cells, right=(4, 5, 6, 7), flexible=8, drop=(1, 3, 2, 7, 6))
+    return aligned(titles, cells, right=(4, 5, 6, 7), flexible=1, drop=(1, 3, 2))
 
 
 # `billhook events files`:
@@ -274,7 +274,7 @@ def _screen(stats: Stats, warn_ms: float | None) -> Iterator[str]:
         yield "started: background runs, which are not timed"
     decisions = ", ".join(f"{count:,} {decision}" for decision, count in stats.decisions.most_common())
     span = f" from {shown_time(stats.first)} to {shown_time(stats.last)}" if stats.events.total() > 1 else ""
-    yield f"{counted(stats.events.total(), 'event')}{span}: {flat(decisions)}"
+    yield f"{counted(stats.events.total(), 'record')}{span}; decisions: {flat(decisions)}"
     if stats.failed_open:
         often = "once" if stats.failed_open == 1 else f"{stats.failed_open:,} times"
         text = f"failed open {often}: a hook failed, and the event continued without its answer"

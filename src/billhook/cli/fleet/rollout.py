@@ -216,7 +216,7 @@ def _run(words: Sequence[str], home: Path, project: Path) -> subprocess.Complete
 Examples:
   billhook fleet rollout             which hosts have the next policy, and what it would decide
   billhook fleet rollout next        the next stage
-  billhook fleet rollout end         return to the policy before it
+  billhook fleet rollout end         return to the policy before the rollout
 
 Exit code: 0 done, or no rollout; 1 not changed; 2 usage or failure.""")
 @click.argument("step", required=False, type=click.Choice(["next", "end"]))

@@ -529,7 +529,7 @@ class Adoption:
         command = self._host.command_key
         own = {RunAction: (command, "command"), Exec: ("command", "args"), Url: ("url",)}[type(action)]
         known = {*_HANDLED, *_SAME, *own, self._host.timeout_key, *(self._host.fail_closed or ())[:1]}
-        odd = [key for key in handler.data if key not in known]
+        odd = [key for key, value in handler.data.items() if key not in known and (key, value) != ("enabled", True)]
         odd += [key for key in handler.group if key not in _OF_GROUPS]
         pattern, seconds = (handler.data.get(key, handler.group.get(key)) for key in ("matcher", "timeout"))
         odd += ["matcher"] if pattern is not None and not isinstance(pattern, str) else []

@@ -436,7 +436,7 @@ def _no_module(hook: HookDeclaration, parts: list[str], place: Place) -> Finding
         return finding(
             hook, "BH401", "action", f"`{name}` does not exist: `{above}` is not a package", "correct the name"
         )
-    where = f"in {place.folders[0]}" + ("" if place.found else " or installed")
+    where = f"in {place.folders[0]}" + ("" if place.found else ", and none is installed")
     names = [name for folder in place.folders for name in _names_in(folder)]
     near = nearest(parts[place.found], [name.removesuffix(".py") for name in names if name.endswith(".py")], 0.8)
     hint = f"create {place.folders[0]}/{parts[place.found]}.py, or correct the name"

@@ -59,7 +59,7 @@ def _milliseconds(hook: HookDeclaration) -> Iterator[Finding]:
     # 1500 and 30000 look like milliseconds; 1800, 3600 and 7200 are whole minutes and may be intended
     elif seconds >= 1000 and (seconds % 500 == 0 or (seconds > 10_000 and seconds % 3600 != 0)):
         spoken = f"{seconds / 3600:.1f} hours" if seconds >= 7200 else f"{seconds / 60:.0f} minutes"
-        message = f"`timeout` is in seconds: {seconds:g} is {spoken}"
+        message = f"`timeout` is in seconds, not milliseconds: {seconds:g} is {spoken}"
         mended = int(seconds / 1000) if seconds % 1000 == 0 else seconds / 1000
         yield finding(hook, "BH501", "timeout", message, edit(hook, "timeout", mended))
 

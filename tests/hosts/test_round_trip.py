@@ -110,8 +110,11 @@ YAML_FORMS = {
 
 
 def _ours_are_there(host: Agent, file: Path, before: str) -> None:
-    """billhook's entries, beside what was there."""
-    settings = decoded(host.format.read(file.read_bytes().decode()).encode(), str(file))
+    """billhook's entries, beside what was there, with its line ends and byte order mark."""
+    written = file.read_bytes().decode()
+    assert written.startswith("\ufeff") == before.startswith("\ufeff")
+    assert "\r\n" not in before or written.count("\n") == written.count("\r\n")
+    settings = decoded(host.format.read(written).encode(), str(file))
     document = measured(settings)
     assert len(written_handlers(document, host)) == len(host.events)
     assert "./mine.sh" not in before or "./mine.sh" in settings

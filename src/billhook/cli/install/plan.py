@@ -107,7 +107,9 @@ class Target:
         return decoded(text.encode("utf-8", "surrogateescape"), self.path)
 
     def file(self, settings: str) -> bytes:
-        return self.host.format.write(settings, (self.data or b"").decode("utf-8", "surrogateescape")).encode()
+        text = (self.data or b"").decode("utf-8", "surrogateescape")
+        written = self.host.format.write(settings, text)
+        return (written if written == settings else _in_style_of(text, written)).encode()
 
     def clean(self) -> str:
         text = self.text()
@@ -153,6 +155,13 @@ class Target:
         path = os.path.join(os.path.dirname(self.path), name)
         real = behind(path, self.scope, self.project)
         return FileChange(path, real, content(real), after)
+
+
+def _in_style_of(text: str, written: str) -> str:
+    """A file that was written as a whole, with the byte order mark and the line ends of the text before."""
+    lines = written.removeprefix("\ufeff").replace("\r\n", "\n")
+    windows = text.count("\r\n") == text.count("\n") > 0
+    return ("\ufeff" if text.startswith("\ufeff") else "") + (lines.replace("\n", "\r\n") if windows else lines)
 
 
 def put_back(text: str, host: Agent, adopted: Iterable[AdoptedHook]) -> str:

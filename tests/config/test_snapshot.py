@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from billhook.config.config import ConfigSnapshot, kept
+from billhook.config.config import ConfigSnapshot, read_snapshot
 from billhook.store.files import StoreError
 from config.project import Project
 
@@ -25,9 +25,9 @@ def test_a_file_of_the_wrong_size_is_written_again(project: Project, left: int) 
     path.write_bytes(path.read_bytes()[:left])
 
     snapshot.keep()
-    assert kept(project.root, snapshot.hash) is None, "once in a process"
+    assert read_snapshot(project.root, snapshot.hash) is None, "once in a process"
     snapshot_of(project)[0].keep()
-    assert kept(project.root, snapshot.hash) is not None
+    assert read_snapshot(project.root, snapshot.hash) is not None
 
 
 def test_a_file_that_is_there_is_left_alone(project: Project) -> None:

@@ -205,7 +205,7 @@ def test_credentials_are_revoked(cluster: Cluster, tmp_path: Path) -> None:
     member = cluster.host(tmp_path)
     said: list[dict[str, Any]] = []
     with pytest.MonkeyPatch.context() as patch, Writer([tmp_path]) as writer:
-        patch.setattr(link, "_tell", said.append)
+        patch.setattr(link, "_print_status", said.append)
         with linked(tmp_path, member, [shipping.follow]):
             eventually(lambda: stream_has_some(cluster, member), 30)
             cluster.cluster.write(server.without_member(cluster.record, member.name))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from billhook.agents import AGENTS
 from billhook.agents.base import Agent, Scope, SettingsFormat
-from billhook.cli.install.entries import EntryOptions, is_written, ours, wanted, with_entries, without
+from billhook.cli.install.entries import EntryOptions, entries_for, is_written, with_entries, without, written_handlers
 from billhook.config.edit_json import decoded, measured
 from billhook.config.nodes import read_text
 from billhook.core.errors import BillhookError
@@ -40,7 +40,7 @@ def test_there_and_back(home: Home, shape: str) -> None:
     file.chmod(0o640)
     assert home.install().state == "installed"
     there = file.read_bytes()
-    assert len(ours(measured(decoded(there, str(file))), AGENTS["claude"])) == len(AGENTS["claude"].events)
+    assert len(written_handlers(measured(decoded(there, str(file))), AGENTS["claude"])) == len(AGENTS["claude"].events)
     _nothing_lost(data, there)
     assert home.install().state == "already"
     assert file.read_bytes() == there
@@ -116,7 +116,7 @@ def _ours_are_there(host: Agent, file: Path, before: str) -> None:
     assert "\r\n" not in before or written.count("\n") == written.count("\r\n")
     settings = decoded(host.format.read(written).encode(), str(file))
     document = measured(settings)
-    assert len(ours(document, host)) == len(host.events)
+    assert len(written_handlers(document, host)) == len(host.events)
     assert "./mine.sh" not in before or "./mine.sh" in settings
 
 
@@ -318,7 +318,7 @@ def test_many_layouts(text: str, name: str) -> None:
 def _in_and_out(text: str, host: Agent) -> None:
     if [one for one in read_text(text.encode(), "x.json").findings if one.code != "BH105"]:
         return
-    entries = wanted(host, ("PreToolUse", "Stop"), EntryOptions(scope="project"))
+    entries = entries_for(host, ("PreToolUse", "Stop"), EntryOptions(scope="project"))
     there = with_entries(text, host, entries)
     _nothing_lost(text.encode(), there.encode())
     now = plain(there.encode())

@@ -65,7 +65,7 @@ def engine_for(
         from billhook.config.notices import notes
 
         config = load_config(cwd or None)
-        say(notes(config), tell)
+        report(notes(config), tell)
         return config.engine(host=host)
     given = [hooks] if isinstance(hooks, Hook) or not isinstance(hooks, Iterable) else list(hooks)
     for hook in given:
@@ -86,7 +86,7 @@ def prepared(
     return engine, {"names": names, "tell": tell, **session}
 
 
-def say(lines: Iterable[str], tell: Tell | None) -> None:
+def report(lines: Iterable[str], tell: Tell | None) -> None:
     """Report problems to the user, or to the log if there is no `tell`."""
     for line in lines:
         (tell or _log.warning)(line)
@@ -110,19 +110,19 @@ class AdapterRun(Session):
         verdict = await super().ask_hooks(event, deadline=deadline, **fields)
         if verdict.tool_output is not UNSET:
             self._outputs[fields.get("tool_use_id", "")] = verdict.tool_output
-        say(verdict.warnings, self._tell)  # a failed hook is always reported
+        report(verdict.warnings, self._tell)  # a failed hook is always reported
         for line in () if verdict.quiet else verdict.messages:
             (self._tell or _log.info)(line)
         return verdict
 
     def _bounded(self, verdict: Verdict) -> Verdict:
         bounded = super()._bounded(verdict)
-        say(bounded.messages[len(verdict.messages) :], self._tell)  # the note that it was kept running too often
+        report(bounded.messages[len(verdict.messages) :], self._tell)  # the note that it was kept running too often
         return bounded
 
-    def say(self, line: str) -> None:
+    def report(self, line: str) -> None:
         """Report a problem to the user."""
-        say([line], self._tell)
+        report([line], self._tell)
 
     async def before_tool(
         self, name: str, tool_input: dict[str, Any], *, tool_use_id: str = "", sent: SentInput | None = None

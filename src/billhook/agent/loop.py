@@ -122,7 +122,7 @@ class AgentLoop:
         self.record(reply)
         self.show(ui.MessageShown(reply.text, self.name, completion.usage))
         if completion.left_out:
-            self._tell(completion.left_out)
+            self._notify(completion.left_out)
         return reply
 
     async def use_tools(self, uses: list[ToolUse]) -> None:
@@ -204,11 +204,11 @@ class AgentLoop:
         return self.team.usage
 
     async def _complete(self, request: ModelRequest, say: TextSink) -> Completion:
-        completion = await completed(self.model, request, say, self._tell)
+        completion = await completed(self.model, request, say, self._notify)
         self.team.usage += completion.usage
         return completion
 
-    def _tell(self, text: str) -> None:
+    def _notify(self, text: str) -> None:
         self.show(ui.NoticeShown(text if self.name == "main" else f"{self.name}: {text}"))
 
     async def _summary(self, instructions: str | None) -> str:

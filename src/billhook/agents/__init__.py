@@ -153,7 +153,7 @@ _OURS: Final = {folded(name): name for name in EVENTS}
 
 
 @functools.cache
-def meant(agent: str) -> Mapping[str, str]:
+def canonical_events(agent: str) -> Mapping[str, str]:
     """By an agent's folded name: the canonical event. Of two events with one name, the wider one."""
     record = AGENTS[agent]
     names = {folded(own): name for name, own in reversed(list(record.event_names.items()))}
@@ -167,10 +167,10 @@ def canonical_event(name: str, agent: str = "") -> str:
     if name in EVENTS or plain in _OURS:
         return _OURS[plain]
     likely = (agent,) if agent in AGENTS else ()
-    return next((meant(one)[plain] for one in (*likely, *AGENTS) if plain in meant(one)), "")
+    return next((canonical_events(one)[plain] for one in (*likely, *AGENTS) if plain in canonical_events(one)), "")
 
 
-def own_events(agent: str, name: str) -> str:
+def declared_event(agent: str, name: str) -> str:
     """The meaning of a name in an agent's file: the canonical event, or the name itself for a narrower event or one
     that only this agent has; "" if the agent has no such event."""
     ours = {own: event for event, own in reversed(list(EVENT_NAMES[agent].items()))} if agent in AGENTS else {}
@@ -190,7 +190,7 @@ def whole(name: str, agent: str = "") -> str:
 
 def is_own_name(name: str) -> bool:
     """Whether some agent has an event of exactly that name."""
-    return name in others() or any(own_events(agent, name) for agent in AGENTS)
+    return name in others() or any(declared_event(agent, name) for agent in AGENTS)
 
 
 def own_name(dialect: str, event: str) -> str:

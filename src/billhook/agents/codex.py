@@ -49,7 +49,7 @@ class _Codex(AgentDialect):
     def refused(self, event: Event, wanted: Payload) -> str:
         if getattr(event, "tool_name", "") not in _ONLY_A_COMMAND:
             return ""
-        odd = [key for key in _not_taken(event, wanted) if key not in _WORDS_ONLY]
+        odd = [key for key in _unsupported_changes(event, wanted) if key not in _WORDS_ONLY]
         if odd:
             return f"Codex accepts only a new `command`, not `{str(odd[0])[:60]}`"
         return "" if isinstance(wanted.get("command"), str) else "the new input has no `command`"
@@ -57,7 +57,7 @@ class _Codex(AgentDialect):
     def suit(self, event: Event, answer: Answer, lost: list[str]) -> Answer:
         if answer.updated_input is None or getattr(event, "tool_name", "") not in _ONLY_A_COMMAND:
             return answer
-        odd = _not_taken(event, answer.updated_input)
+        odd = _unsupported_changes(event, answer.updated_input)
         lost += [f"`{key}` of the input can't be expressed" for key in odd]
         said = {key: value for key, value in answer.updated_input.items() if key not in odd}
         return replace(answer, updated_input=said) if odd else answer
@@ -76,8 +76,8 @@ class _Codex(AgentDialect):
         inside = fields.get("hookSpecificOutput", {})
         return fields, _strictly(inside, _SPECIFIC.get(name, _CONTEXT), "hookSpecificOutput.")
 
-    def hear(self, event: Event, output: Payload) -> Answer:
-        answer = super().hear(event, output)
+    def decode_answer(self, event: Event, output: Payload) -> Answer:
+        answer = super().decode_answer(event, output)
         if answer.decision is not Decision.DENY:
             _as_codex_does(event.hook_event_name, output, self.fields(event, output)[1])
         return replace(answer, quiet=False)
@@ -96,7 +96,7 @@ class _Codex(AgentDialect):
         return Answer(context=text) if event.text_is_context else NOTHING
 
 
-def _not_taken(event: Event, wanted: Payload) -> list[str]:
+def _unsupported_changes(event: Event, wanted: Payload) -> list[str]:
     """The new or changed fields of a rewritten input, except for the command."""
     given = input_of(event)
     return [key for key in wanted if key != "command" and (key not in given or wanted[key] != given[key])]
@@ -158,7 +158,7 @@ def _folder(said: dict[str, Any], project: str) -> base.Trust:
 
 def _entries(one: base.Installed, said: dict[str, Any]) -> base.Trust:
     state = dig(said, "hooks", "state")
-    standing = [_standing(one.path, entry, state if isinstance(state, dict) else {}) for entry in one.entries]
+    standing = [_why_skipped(one.path, entry, state if isinstance(state, dict) else {}) for entry in one.entries]
     skipped = [word for word in standing if word]
     if not skipped:
         return base.Trust("ok", f"Codex trusts all {len(standing)} entries of {one.path}")
@@ -167,7 +167,7 @@ def _entries(one: base.Installed, said: dict[str, Any]) -> base.Trust:
     return base.Trust("fail", text, "start `codex` here, type /hooks, and trust billhook's")
 
 
-def _standing(path: str, entry: base.SettingsEntry, state: dict[str, Any]) -> str:
+def _why_skipped(path: str, entry: base.SettingsEntry, state: dict[str, Any]) -> str:
     """Why Codex does not run an entry; empty if it does."""
     event = snake(entry.event)
     keys = [f"{file}:{event}:{entry.at}:{entry.inner}" for file in dict.fromkeys((path, os.path.realpath(path)))]

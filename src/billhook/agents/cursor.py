@@ -12,7 +12,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from billhook.agents import base, parsed
-from billhook.agents.codec import AgentDialect, Payload, input_of, kinds, known, spoken
+from billhook.agents.codec import AgentDialect, Payload, decision_fields, input_of, kinds, known
 from billhook.core import strictjson
 from billhook.core.answer_schema import decision_of
 from billhook.core.answers import Answer, Decision
@@ -100,7 +100,7 @@ class _Cursor(AgentDialect):
         lost.append(f"context was cut: Cursor drops context of more than {LONGEST_CONTEXT:,} characters")
         return replace(answer, context=answer.context[: LONGEST_CONTEXT - 10] + " ... (cut)")
 
-    def say(self, event: Event, answer: Answer) -> Payload:
+    def encode_answer(self, event: Event, answer: Answer) -> Payload:
         name = event.hook_event_name
         output: Payload = {}
         if name in ("PreToolUse", "SubagentStart"):
@@ -127,16 +127,16 @@ class _Cursor(AgentDialect):
 
     # -- reading
 
-    def hear(self, event: Event, output: Payload) -> Answer:
+    def decode_answer(self, event: Event, output: Payload) -> Answer:
         fields = known({**{_EARLIER.get(key, key): value for key, value in output.items()}, **output}, _TOP)
         said: Payload = {"context": fields.get("additional_context", "")}
         if "permission" in fields:
             decision = decision_of("permission", fields["permission"], _WORDS)
             told = (fields.get("user_message", ""), fields.get("agent_message", ""))
             reason = "\n".join(text for text in dict.fromkeys(told) if text)
-            said |= spoken(decision, reason, event) if decision is not Decision.NONE else {}
+            said |= decision_fields(decision, reason, event) if decision is not Decision.NONE else {}
         elif fields.get("continue") is False and event.hook_event_name == "UserPromptSubmit":
-            said |= spoken(Decision.DENY, fields.get("user_message", ""), event)
+            said |= decision_fields(Decision.DENY, fields.get("user_message", ""), event)
         elif fields.get("followup_message"):
             said |= {"keep_going": True, "reason": fields["followup_message"]}
         else:

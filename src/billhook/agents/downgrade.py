@@ -31,7 +31,7 @@ def fitted(agent: Agent, event: Event, answer: Answer, row: Capabilities, refuse
     rounding.stop()
     rounding.decision()
     rounding.rewritten_input(refused)
-    rounding.late_denial()
+    rounding.denial_after_action()
     rounding.rewritten_output()
     rounding.going_on()
     rounding.texts()
@@ -113,7 +113,7 @@ class _Rounding:
         """A permission request accepts a rewritten input only with an allow."""
         return self.name == "PermissionRequest" and self.answer.decision is Decision.NONE
 
-    def late_denial(self) -> None:
+    def denial_after_action(self) -> None:
         """A deny after the action: reported to the model or the user, if possible."""
         answer = self.answer
         if answer.decision is not Decision.DENY or self.row.deny:

@@ -14,7 +14,7 @@ from billhook.core import tools
 from billhook.core.answers import NOTHING, Answer, ask, deny
 from billhook.core.events import Event
 from billhook.core.hook import Context, Hook, Source
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 from billhook.effects.effect import Effect, ProtectedPaths
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from billhook.effects import analysis, rules, secret_files
     from billhook.effects.rules import Rule
 else:
-    analysis, advice = later("billhook.effects.analysis"), later("billhook.builtins.advice")
-    disarm, impact = later("billhook.builtins.disarm"), later("billhook.builtins.impact")
-    rules, secret_files = later("billhook.effects.rules"), later("billhook.effects.secret_files")
+    analysis, advice = lazy_module("billhook.effects.analysis"), lazy_module("billhook.builtins.advice")
+    disarm, impact = lazy_module("billhook.builtins.disarm"), lazy_module("billhook.builtins.impact")
+    rules, secret_files = lazy_module("billhook.effects.rules"), lazy_module("billhook.effects.secret_files")
 
 NAME: Final = "guard"
 PRIORITY: Final = 1000
@@ -274,10 +274,10 @@ def harmless(name: str, given: object) -> bool:
         return False
     if words[0] == "date":
         return len(words) == 1  # `date -s` sets the clock
-    return words[0] != "git" or _git_tells(words)
+    return words[0] != "git" or _git_only_prints(words)
 
 
-def _git_tells(words: list[str]) -> bool:
+def _git_only_prints(words: list[str]) -> bool:
     """Whether git only prints, and not the content of a file that may have secrets."""
     if len(words) < 2 or words[1] not in _GIT:
         return False

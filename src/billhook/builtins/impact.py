@@ -103,7 +103,7 @@ def _may_lose(effect: Effect, cwd: str) -> bool:
         return False
     found = gitstate.repository(base) or gitstate.repository(cwd)
     root = found[0] if found else cwd
-    whole = _takes_all(effect) and (base == root or _holds_work(effect.target, cwd))
+    whole = _removes_all(effect) and (base == root or _contains_work(effect.target, cwd))
     return not whole and not inside(effect.target, [f"{root}/.git"])
 
 
@@ -123,24 +123,24 @@ def _heavy(effect: Effect, *lost: str) -> Impact:
 
 def _delete(effect: Effect, cwd: str) -> Impact:
     """Deletions and changed permissions: everything at once is heavy, and so is what git can't restore."""
-    if _takes_all(effect) and effect.target in TEMPORARY:  # other programs keep their files there
+    if _removes_all(effect) and effect.target in TEMPORARY:  # other programs keep their files there
         return _heavy(replace(effect, scope="outside"))
-    if _takes_all(effect) and _holds_work(effect.target, cwd):
+    if _removes_all(effect) and _contains_work(effect.target, cwd):
         return _heavy(replace(effect, scope="outside") if effect.scope == "temp" else effect)
-    if effect.scope == "home" and _takes_all(effect) and _is_top(base_of(effect.target)):
+    if effect.scope == "home" and _removes_all(effect) and _is_top(base_of(effect.target)):
         return _heavy(effect)
     if effect.scope == "project" and UNKNOWN not in effect.target:
         return _in_project(effect, cwd)
     return effect, ()
 
 
-def _takes_all(effect: Effect) -> bool:
+def _removes_all(effect: Effect) -> bool:
     """Whether nothing below the target is spared."""
     every = not has_pattern(effect.target) or posixpath.basename(effect.target) in _EVERYTHING
     return effect.recursive and not effect.names and every
 
 
-def _holds_work(target: str, cwd: str) -> bool:
+def _contains_work(target: str, cwd: str) -> bool:
     """Whether the project or the home folder is somewhere below, and not the target itself."""
     base = base_of(target).rstrip("/") + "/"
     found = gitstate.repository(cwd)
@@ -167,7 +167,7 @@ def _in_project(effect: Effect, cwd: str) -> Impact:
     if effect.kind != "delete" or not effect.recursive or light:
         return effect, ()
     lost, doubt = _lost(effect, root, found is not None)
-    if lost or (base == root and _takes_all(effect)):
+    if lost or (base == root and _removes_all(effect)):
         return _heavy(effect, *lost)
     # Too large to check in time: there may be work.
     return _heavy(replace(effect, certain=False, why=doubt)) if doubt else (effect, ())

@@ -25,7 +25,7 @@ from billhook.config.notices import acknowledge, missing
 from billhook.config.sources import FileRead
 from billhook.config.trust import approve_entry, record_trust
 from billhook.core.errors import UsageError
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 from billhook.core.text import counted, suggestion, visible
 from billhook.store import files
 from billhook.store.approvals import Approvals
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from billhook.config import edit_yaml, recipes
     from billhook.config.recipes import Recipe
 else:
-    plan = later("billhook.cli.install.plan")
-    edit_yaml = later("billhook.config.edit_yaml")
-    recipes = later("billhook.config.recipes")
+    plan = lazy_module("billhook.cli.install.plan")
+    edit_yaml = lazy_module("billhook.config.edit_yaml")
+    recipes = lazy_module("billhook.config.recipes")
 
 _FILE = ".billhook/hooks.yaml"
 _LARGEST = 1 << 20

@@ -106,7 +106,7 @@ def _watch(questions: Questions, as_json: bool) -> int:
             stamp = now
             for one in _changed(questions, states):
                 say_json(one.shown) if as_json else say("\n".join(lines_of(one)))
-                if answers and one.state == "waiting" and not _ask(one):
+                if answers and one.state == "waiting" and not _prompt(one):
                     return 0
         time.sleep(_INTERVAL)
 
@@ -119,7 +119,7 @@ def _changed(questions: Questions, states: dict[str, str]) -> Iterator[QueuedQue
             yield one
 
 
-def _ask(one: QueuedQuestion) -> bool:
+def _prompt(one: QueuedQuestion) -> bool:
     """Ask the person at the terminal; anything but a clear answer leaves the question open. False: end of input."""
     say("allow? [y = allow, n = deny, Enter = later, Ctrl-D = stop]")
     line = sys.stdin.readline()

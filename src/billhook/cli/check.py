@@ -18,7 +18,7 @@ from billhook.agents import AGENTS, TABLE
 from billhook.agents.base import Agent, able
 from billhook.agents.transcripts import READERS
 from billhook.cli.install import agent_named
-from billhook.cli.install.entries import checked, ours, parse, times
+from billhook.cli.install.entries import checked, parse, times, written_handlers
 from billhook.cli.options import choice, complete_among, flag, option, usage, words
 from billhook.cli.screen import filled, hint, note, noting, picked, report, say, shown_path
 from billhook.config import loader, sources
@@ -182,7 +182,7 @@ def _deadlines(host: Agent, projects: Iterable[str]) -> dict[str, float]:
     for file in {host.file("user", ""), *(host.file("project", project) for project in projects)}:
         try:
             with open(file, encoding="utf-8") as opened:
-                handlers = ours(checked(host.format.read(opened.read()), host, file), host)
+                handlers = written_handlers(checked(host.format.read(opened.read()), host, file), host)
         except (OSError, ValueError, BillhookError):
             continue
         for handler in handlers:

@@ -96,7 +96,7 @@ def run(http: str, exposed: bool, idle: float | None, as_json: bool, detached: b
     """Run the daemon in the foreground. Ctrl-C or TERM stops it once pending requests finish."""
     from billhook.serve import daemon
 
-    daemon.speak_utf8()
+    daemon.ensure_utf8()
     root = state_root()
     where = control.folder_of(root) / control.SOCKET
 
@@ -133,16 +133,16 @@ def start(http: str, exposed: bool, idle: float | None, as_json: bool, quiet: bo
     options = [*(["--http", http] if http else []), *(["--exposed"] if exposed else [])]
     options += ["--idle-exit", str(idle)] if idle is not None else []
     waiting = (lambda: None) if quiet else _waiting("the daemon to start")
-    with _told_if_silent(as_json):
+    with _report_if_silent(as_json):
         found, now = control.start(state_root(), options, waiting, patient=not quiet)
     if found is not None:
         if not quiet:
-            _tell_started(found, now, as_json)
+            _report_started(found, now, as_json)
         _compare(found, http, idle, quiet)
     return 0
 
 
-def _tell_started(found: DaemonStatus, now: bool, as_json: bool) -> None:
+def _report_started(found: DaemonStatus, now: bool, as_json: bool) -> None:
     if as_json:
         say_json(_as_data(found, started=now))
         return
@@ -193,7 +193,7 @@ def _resolved(host: str) -> str:
 def stop(force: bool, as_json: bool) -> int:
     """Stop the daemon once pending requests finish. Also waits for background hooks, at most 30 s. Does nothing if the
     daemon is not running."""
-    with _told_if_silent(as_json):
+    with _report_if_silent(as_json):
         pid = control.stop(state_root(), _waiting("the daemon to stop"), force=force)
     text = f"stopped: process {pid}" if pid else "the daemon is not running"
     report(as_json, [text], {"stopped": bool(pid), "pid": pid or None})
@@ -205,8 +205,8 @@ def stop(force: bool, as_json: bool) -> int:
 def status(as_json: bool) -> int:
     """Show whether the daemon is running, and its state."""
     try:
-        with _told_if_silent(as_json):
-            found = control.ask(state_root())
+        with _report_if_silent(as_json):
+            found = control.query_status(state_root())
     except control.SilentError as error:
         if not as_json:
             say(error_text(error), err=True)
@@ -260,7 +260,7 @@ def _as_data(found: DaemonStatus | None, **more: bool) -> dict[str, Any]:
 
 
 @contextmanager
-def _told_if_silent(as_json: bool) -> Iterator[None]:
+def _report_if_silent(as_json: bool) -> Iterator[None]:
     """Print JSON before the error if the daemon does not respond: it is not usable."""
     try:
         yield

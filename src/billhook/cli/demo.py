@@ -147,7 +147,7 @@ def verb(as_json: bool, keep: bool) -> int:
         ended, code = _played(made, as_json)
         if ended.how == "interrupted":
             return code or 130
-        return _DemoReport(made, ended, time.monotonic() - began).tell(as_json) or code
+        return _DemoReport(made, ended, time.monotonic() - began).report(as_json) or code
 
 
 def _played(made: DemoFolder, as_json: bool) -> tuple[TurnEnded, int]:
@@ -218,7 +218,7 @@ class _DemoReport:
         logs = Logs({self.here.project: ALL}, self.here)
         self.records = [entry.record for entry in logs.forward()]
 
-    def tell(self, as_json: bool) -> int:
+    def report(self, as_json: bool) -> int:
         amiss = list(self.amiss())
         if as_json:
             where = {"project": str(self.made.project), "home": str(self.made.home)}

@@ -28,7 +28,7 @@ _EXTRA = re.compile(r"Got unexpected extra arguments? \((.*)\)", re.DOTALL)
 _AS_PROMPT = "a prompt needs -p, as in: billhook agent -p 'Fix the tests'"
 _COMPLETING = "_BILLHOOK_COMPLETE"  # the variable in which a completion script tells what to complete
 
-_MEANT = {
+_SYNONYMS = {
     "init": "new create setup start",
     "uninstall or remove": "rm delete disable off disconnect",
     "install": "on hooks connect",
@@ -52,9 +52,9 @@ _MEANT = {
 """Verbs, each with words that users may try instead."""
 
 
-def _meant(name: str) -> str:
+def _verb_hint(name: str) -> str:
     """A hint about an unknown verb: the verb for that word, else one with a similar spelling, else all verbs."""
-    for verbs, words in _MEANT.items():
+    for verbs, words in _SYNONYMS.items():
         if name.lower() in words.split():
             *first, last = verbs.replace(" or ", ", ").split(", ")
             return f"did you mean {', '.join(f'`{verb}`' for verb in first)}{' or ' if first else ''}`{last}`?"
@@ -104,7 +104,7 @@ class Verbs(LazyCommands):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in VERBS and name not in HIDDEN and not name.startswith("-"):
-            raise UsageError(f"no command `{name}`", hint=f"{_meant(name)} (see `billhook --help`)")
+            raise UsageError(f"no command `{name}`", hint=f"{_verb_hint(name)} (see `billhook --help`)")
         return super().resolve_command(ctx, args)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:

@@ -76,7 +76,7 @@ def put(descriptor: int, data: bytes) -> bool:
     return True
 
 
-def tell(lines: Iterable[str]) -> None:
+def print_errors(lines: Iterable[str]) -> None:
     """Print lines on stderr."""
     put(2, lines_for_people(lines))
 
@@ -132,7 +132,7 @@ class _HookRun:
 
     def answer(self, argv: list[str]) -> int:
         heard = self.answering.prepare(argv)
-        if heard is None and self.answering.nobody_waits:
+        if heard is None and self.answering.is_synchronous:
             self._at_once = True
             catch_signals(self.caught)
             said = self.answering.judge_at_once()
@@ -184,7 +184,7 @@ class _HookRun:
 
             traceback.print_exception(error)
         if self.told is not None:
-            tell([f"after the answer: {type(error).__name__}: {error}"])
+            print_errors([f"after the answer: {type(error).__name__}: {error}"])
             return self.told.code
         if self.caught or isinstance(error, KeyboardInterrupt):
             number = (self.caught or [2])[0]
@@ -211,7 +211,7 @@ class _HookRun:
 
 def _stdin() -> bytes:
     if os.isatty(0):
-        tell(["waiting for an event as JSON on standard input (end it with Ctrl-D)"])
+        print_errors(["waiting for an event as JSON on standard input (end it with Ctrl-D)"])
     return all_of(0)
 
 

@@ -23,7 +23,7 @@ from billhook.config.history import ShadowReport, shadow_report, shadow_rows
 from billhook.config.loader import load_config
 from billhook.config.override import LONGEST_PAUSE, DeniedCall, Overrides, Pause, pause_of, set_pause
 from billhook.core.errors import UsageError
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 from billhook.core.text import counted, one_line, suggestion, visible
 from billhook.store.state import FileState
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from billhook.cli.install import plan
     from billhook.config import edit_yaml, trust
 else:
-    install = later("billhook.cli.install")
-    plan = later("billhook.cli.install.plan")
-    edit_yaml = later("billhook.config.edit_yaml")
-    trust = later("billhook.config.trust")
+    install = lazy_module("billhook.cli.install")
+    plan = lazy_module("billhook.cli.install.plan")
+    edit_yaml = lazy_module("billhook.config.edit_yaml")
+    trust = lazy_module("billhook.config.trust")
 
 _WHY = "only the user can pause hooks"
 

@@ -82,7 +82,7 @@ def _run(files: Sequence[str], *, text: str | None, user: bool, junit: str | Non
         raise UsageError("no tests here", hint='add some to hooks.yaml: `tests: [{bash: "git push", expect: ask}]`')
     with progress("tests") as tick:
         results = runner.run_cases(suite, cases, tick, exercised=given["coverage"])
-    told = (line for one in results for line in _told(one, github))
+    told = (line for one in results for line in _report_lines(one, github))
     report(as_json, told, *({"type": "test", **_result_data(one)} for one in results))
     statuses = {one.status for one in results}
     code = 1 if "failed" in statuses else 2 if "not approved" in statuses else 0
@@ -130,7 +130,7 @@ def _times(files: Sequence[str], user: bool) -> dict[str, int]:
 
 
 # Screens:
-def _told(one: CaseResult, github: bool) -> Iterator[str]:
+def _report_lines(one: CaseResult, github: bool) -> Iterator[str]:
     place = f"{shown_path(one.case.file)}:{one.case.line}"
     if one.status == "skipped":
         yield from filled(f"skipped {place}: {', '.join(one.notes)}", 0)

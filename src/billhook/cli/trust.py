@@ -84,12 +84,12 @@ def verb(
     whole = [word for word in hooks if _WHOLE.fullmatch(word)]
     if yes or whole:
         refuse_agents("--yes" if yes else "a hash")
-    wanted = _wanted(config, hooks)
+    wanted = _selected(config, hooks)
     sure = wanted if yes else [one for one in wanted if one.hash in whole]
     return _Review(config, wanted, sure, as_json=as_json).run()
 
 
-def _wanted(config: Config, words: Sequence[str]) -> list[Pending]:
+def _selected(config: Config, words: Sequence[str]) -> list[Pending]:
     if not words:
         return [*config.pending, *config.permissions.pending]
     found: dict[int, Pending] = {}

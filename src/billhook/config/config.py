@@ -316,7 +316,7 @@ def rows(config: Config) -> list[HookRow]:
     for entry in config.entries:
         owners.setdefault(id(entry), (entry, "", []))
     found = [
-        _of_entry(entry, tuple(hooks)) if entry is not None else _alone(hooks[0], name)
+        _of_entry(entry, tuple(hooks)) if entry is not None else _single_row(hooks[0], name)
         for entry, name, hooks in owners.values()
     ]
     if config.fleet is not None:
@@ -343,7 +343,7 @@ def _of_entry(entry: Entry, hooks: tuple[Hook, ...]) -> HookRow:
     )
 
 
-def _alone(hook: Hook, name: str) -> HookRow:
+def _single_row(hook: Hook, name: str) -> HookRow:
     effect = _effect((hook,))
     builtin = hook.source.layer == "built-in"
     own, place = (set(HookFields.__struct_fields__).intersection(one.__struct_fields__) for one in (hook, hook.source))
@@ -399,7 +399,7 @@ class ConfigSnapshot:
         self.is_kept = True
 
 
-def kept(root: Path, hash: str) -> dict[str, Any] | None:  # noqa: A002 (its name in records)
+def read_snapshot(root: Path, hash: str) -> dict[str, Any] | None:  # noqa: A002 (its name in records)
     """The configuration with that hash: `project`, `parallel`, `builtins`, and its `hooks` in running order; None if
     its snapshot is missing or has another hash."""
     if not is_hash(hash):

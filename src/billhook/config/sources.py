@@ -258,7 +258,7 @@ def find(
     probe = _Probe()
     folders = project_folders(here, home, probe) if wanted & {"project", "local"} else [here]
     project = folders[0]
-    ours = [SourceFile(path, layer, project) for layer, path in _ours(home)]
+    ours = [SourceFile(path, layer, project) for layer, path in _own_files(home)]
     users = {os.path.join(home, ".claude.json"), *(file.path for file in ours)}
     theirs = [
         SourceFile(path, layer, folder)
@@ -296,7 +296,7 @@ def _fleet(root: Path, probe: "_Probe") -> "AppliedPolicy | None":
 
 def user_files() -> list[str]:
     """The user's files, existing or not."""
-    return [path for layer, path in _ours(_real_home()) if layer == "user"]
+    return [path for layer, path in _own_files(_real_home()) if layer == "user"]
 
 
 def pause_file() -> str:
@@ -317,7 +317,7 @@ def _real_home() -> str:
     return home if unreachable else os.path.realpath(home)
 
 
-def _ours(home: str) -> Iterator[tuple[Layer, str]]:
+def _own_files(home: str) -> Iterator[tuple[Layer, str]]:
     yield "managed", MANAGED
     yield "user", os.path.join(home, ".claude", "settings.json")
     configuration = client_env.environ().get("XDG_CONFIG_HOME") or ""

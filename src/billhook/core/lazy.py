@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from billhook.agents.base import Agent
 
 
-def later(name: str) -> Any:
+def lazy_module(name: str) -> Any:
     """A module that is imported on first use of anything in it. From then on it has no extra cost."""
     _promised.append(name)
     return _Later(name)

@@ -95,14 +95,14 @@ async def run(root: Path, member: Enrolment, *, tasks: Sequence[LinkTask] = TASK
     async def refused(error: Exception) -> None:
         problems["problem"] = str(error)
         if client is None:
-            _tell({"org": member.org, "host": member.name, "connected": False, **problems})
+            _print_status({"org": member.org, "host": member.name, "connected": False, **problems})
 
     client = None
     while client is None:
         try:
             client = await member_connection(member, on_error=refused, forever=True)
         except Exception as error:
-            _tell({"org": member.org, "host": member.name, "connected": False, "problem": str(error)})
+            _print_status({"org": member.org, "host": member.name, "connected": False, "problem": str(error)})
             await asyncio.sleep(_PAUSE)
     link = FleetLink(root, member, client)
     try:
@@ -126,11 +126,13 @@ async def _forever(task: LinkTask, link: FleetLink) -> None:
 
 async def _report(link: FleetLink, problems: dict[str, Any]) -> None:
     while True:
-        _tell({**link.status, "connected": link.client.is_connected, **({} if link.client.is_connected else problems)})
+        _print_status(
+            {**link.status, "connected": link.client.is_connected, **({} if link.client.is_connected else problems)}
+        )
         await asyncio.sleep(_TOLD)
 
 
-def _tell(status: dict[str, Any]) -> None:
+def _print_status(status: dict[str, Any]) -> None:
     try:
         os.write(sys.stdout.fileno(), json.dumps(status).encode() + b"\n")
     except (BlockingIOError, ValueError):

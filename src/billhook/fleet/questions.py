@@ -142,7 +142,7 @@ class ApproverDesk:
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
         """Collect what hosts announce, as long as this context lasts."""
-        heard = await self._client.subscribe(self._subjects.approval("*", "*"), cb=self._hear)
+        heard = await self._client.subscribe(self._subjects.approval("*", "*"), cb=self._receive)
         try:
             yield
         finally:
@@ -187,7 +187,7 @@ class ApproverDesk:
                         queue.answer(id_, one.answer == "allow", one.by, one.via, one.why)
             await asyncio.sleep(_POLL)
 
-    async def _hear(self, message: "Msg") -> None:
+    async def _receive(self, message: "Msg") -> None:
         with suppress(msgspec.DecodeError, ValueError):
             asked = msgspec.json.decode(message.data, type=FleetQuestion)
             _, _, _, host, id_ = message.subject.split(".")

@@ -39,7 +39,7 @@ IDLE: Final = 600.0  # seconds without a call after which a parent ends
 MOST_PARENTS: Final = 8
 MOST_SPARES: Final = 10  # of one parent: people have up to ten hooks for one event
 LARGEST: Final = 128 << 10  # bytes of a script and its environment: more does not fit into a socket at once
-PATIENCE: Final = 0.05  # seconds for a parent to fork while a call waits; a busy machine starts the plain way then
+FORK_WAIT: Final = 0.05  # seconds for a parent to fork while a call waits; a busy machine starts the plain way then
 POLL: Final = 0.001  # seconds between two looks for a spare that a call waits for
 PAUSE: Final = 0.02
 """Seconds after a call until its spare is replaced: until then the other hooks of the event need the processor."""
@@ -483,13 +483,13 @@ class Parent:
             self._names = frozenset(greeting["names"])
             self._files = identities(greeting["files"])
             if not self.problem:
-                self._want(1)
+                self._request_spares(1)
         return self._greeted and not self.problem
 
     def has_spare(self) -> bool:
         self._collect()
         if not self._spares and not self._wanted:  # the last one did not report in time
-            self._want(1)
+            self._request_spares(1)
         return bool(self._spares)
 
     def is_over(self) -> bool:
@@ -523,7 +523,7 @@ class Parent:
             self._kept = min(self._kept + 1, MOST_SPARES)  # calls come faster than before
             self._waiting += 1
             try:
-                spare = await self._next_ready(time.monotonic() + PATIENCE)
+                spare = await self._next_ready(time.monotonic() + FORK_WAIT)
             finally:
                 self._waiting -= 1
         return spare
@@ -535,7 +535,7 @@ class Parent:
                     raise self._fault("its parent does not fork")
                 raise NotWarmError("no spare is ready")
             with PARENTS.lock:
-                self._want(self._waiting - self._wanted - len(self._arriving), rehearse=False)
+                self._request_spares(self._waiting - self._wanted - len(self._arriving), rehearse=False)
             await asyncio.sleep(POLL)
         return spare
 
@@ -564,8 +564,8 @@ class Parent:
                 return
             if (file, script.digest) not in self._known and len(self._known) < MOST_CODES:
                 self._known.add((file, script.digest))
-                self._tell(("code", file, script.digest, script.text))
-            self._want(self._kept - len(self._spares) - len(self._arriving) - self._wanted)
+                self._send(("code", file, script.digest, script.text))
+            self._request_spares(self._kept - len(self._spares) - len(self._arriving) - self._wanted)
 
     def collect(self) -> None:
         """Adopt the spares that have been forked."""
@@ -582,17 +582,17 @@ class Parent:
                 spare.end()
             del self._spares[1:]
 
-    def _want(self, count: int, *, rehearse: bool = True) -> None:
+    def _request_spares(self, count: int, *, rehearse: bool = True) -> None:
         for _ in range(count):
             if not self._wanted:
                 self._asked = time.monotonic()
-            self._tell(("spare", os.urandom(8).hex().encode(), _has_terminal(os.getsid(0)), rehearse))
+            self._send(("spare", os.urandom(8).hex().encode(), _has_terminal(os.getsid(0)), rehearse))
             self._wanted += 1
 
-    def _tell(self, message: tuple[Any, ...]) -> None:
+    def _send(self, message: tuple[Any, ...]) -> None:
         data = marshal.dumps(message, 2)
         try:
-            self.control.settimeout(PATIENCE)
+            self.control.settimeout(FORK_WAIT)
             self.control.sendall(_HEADER.pack(len(data)) + data)
         except OSError as error:
             raise self._fault("its parent has ended") from error
@@ -746,7 +746,7 @@ def _readable(*fds: int) -> list[int]:
 
 def _received(link: socket.socket) -> tuple[Any, list[socket.socket]]:
     """The next message, and the sockets that came with it. Raises OSError if the other end is gone or stops inside."""
-    link.settimeout(PATIENCE)
+    link.settimeout(FORK_WAIT)
     data, fds, _, _ = socket.recv_fds(link, _HEADER.size, 1)
     sockets = [socket.socket(fileno=fd) for fd in fds]
     try:

@@ -394,7 +394,7 @@ def _read(reader: JsonDialect, event: Event, heard: _Heard, trouble: Reply | Non
     """The answer. A complete deny counts, even if the remaining body never came."""
     reply = reader.read_response(event, heard.status, bytes(heard.body)) if heard.status else Reply()
     if 200 <= heard.status < 300 or reply.status is Status.OK:
-        reply = _discreet(reply, heard)
+        reply = _without_secrets(reply, heard)
     if reply.status is Status.OK and reply.answer.objects:
         return msgspec.structs.replace(reply, error=f"it answered, but {trouble.error}") if trouble else reply
     if trouble is not None:
@@ -414,7 +414,7 @@ def _strict(reader: JsonDialect, event: Event, reply: Reply) -> Reply:
     return msgspec.structs.replace(reply, on_failure=rule)
 
 
-def _discreet(reply: Reply, heard: _Heard) -> Reply:
+def _without_secrets(reply: Reply, heard: _Heard) -> Reply:
     """Our notes quote the body, but not if it repeats secrets of the request."""
     told = "\n".join((reply.error, *reply.lost)).encode("utf-8", "replace")
     if not any(secret in heard.body or secret in told for secret in heard.secrets):

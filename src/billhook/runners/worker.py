@@ -542,7 +542,7 @@ class _Answers:
     async def next(self, ctx: Context) -> Reply | None:
         """The next answer; None if the worker did not start that function, and a new request is needed."""
         if self._unheard:
-            return self._not_heard(ctx)
+            return self._unread_reply(ctx)
         worker, more = self._worker, False
         self._left -= 1
         self._answered += 1
@@ -584,7 +584,7 @@ class _Answers:
             lost=tuple(told.lost),
         )
 
-    def _not_heard(self, ctx: Context) -> Reply:
+    def _unread_reply(self, ctx: Context) -> Reply:
         self._unheard -= 1
         if ctx.batch is not None:
             ctx.batch.next, ctx.batch.seconds = self.next if self._unheard else None, 0.0

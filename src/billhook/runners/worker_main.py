@@ -116,7 +116,7 @@ def main() -> None:
     prepare()
     line = _OwnerPipes()
     files = LoadedFiles()
-    line.say(msgspec.json.encode(Greeting(PROTOCOL, __version__)))
+    line.send(msgspec.json.encode(Greeting(PROTOCOL, __version__)))
     threads = set(threading.enumerate())
     project: _Project | None = None
     while True:
@@ -124,7 +124,7 @@ def main() -> None:
         if project is None:
             project = _Project(shared.request.folder, files, threads)
         for body in _answers(project, shared):
-            line.say(body)
+            line.send(body)
         faulthandler.cancel_dump_traceback_later()
 
 
@@ -172,7 +172,7 @@ class _OwnerPipes:
         self.requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         threading.Thread(target=self._listen, name="billhook-owner", daemon=True).start()
 
-    def say(self, body: bytes) -> None:
+    def send(self, body: bytes) -> None:
         if os.getpid() != self._pid:  # a copy that a hook made by fork: it must not answer
             os._exit(0)
         try:
@@ -305,7 +305,7 @@ class _Project:
 
     def ask(self, call: FunctionCall, shared: _RequestState, deadline: float) -> WorkerReply:
         began = time.monotonic()
-        told = self._asked(call, shared, deadline)
+        told = self._run_call(call, shared, deadline)
         _flush()
         seconds = time.monotonic() - began
         loaded, alone = self.files.news(), _nothing_runs(self._threads)
@@ -314,7 +314,7 @@ class _Project:
         told = msgspec.structs.replace(told, number=number, reusable=reusable, seconds=seconds)
         return msgspec.structs.replace(told, files=loaded) if few and loaded else told
 
-    def _asked(self, call: FunctionCall, shared: _RequestState, deadline: float) -> WorkerReply:
+    def _run_call(self, call: FunctionCall, shared: _RequestState, deadline: float) -> WorkerReply:
         try:
             self._start_afresh()
             handler, ctx = self._load(call.target), shared.context()
@@ -346,7 +346,7 @@ class _Project:
             if reply.later is not None:
                 error = "a function in a worker can't promise a later answer; set `background: true`"
                 return WorkerReply(status=Status.FAILED, error=error)
-            return _told(reply)
+            return _worker_reply(reply)
         except BaseException as error:
             code = error.code if isinstance(error, SystemExit) else None
             exit_code = code if isinstance(code, int) else (0 if code is None else 1)
@@ -409,7 +409,7 @@ def _attribute(owner: Any, name: str, module: str) -> Any:
         raise _CannotLoadError(f"`{module}` has no `{name}`{hint}") from None
 
 
-def _told(reply: Reply) -> WorkerReply:
+def _worker_reply(reply: Reply) -> WorkerReply:
     answer = reply.answer if reply.answer.plain else reply.answer.tidy()
     return WorkerReply(
         status=reply.status,

@@ -20,7 +20,7 @@ from billhook.core.answers import NOTHING, Answer, Decision, Verdict
 from billhook.core.errors import BillhookError, ContradictionError, EventError, StrictJSONError, UsageError
 from billhook.core.events import EVENTS, Block, Event, parse
 from billhook.core.hook import Hook
-from billhook.core.lazy import later, pattern
+from billhook.core.lazy import lazy_module, pattern
 from billhook.core.text import lines_for_people, nearest
 from billhook.store.files import StoreError, state_root
 from billhook.store.state import LARGEST_HELD, FileState, HeldContext
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from billhook.config.config import Config
     from billhook.serve.dedupe import SharedVerdict
 else:
-    loader = later("billhook.config.loader")
+    loader = lazy_module("billhook.config.loader")
 
 
 DIALECTS = (*AGENTS, "universal", "claw", "claw-text", "lesson")  # the values of `--as`
@@ -128,7 +128,7 @@ def brought(root: str, dialect: Dialect, event: Event, answer: Answer) -> Answer
     return replace(answer, context=joined) if texts else answer
 
 
-def hold(root: str, event: Event, text: str) -> str:
+def hold_context(root: str, event: Event, text: str) -> str:
     """Keep context for a later event of the session: the problem, or an empty string."""
     if not event.session_id:
         return "context can't be kept for a later event: this event has no session"
@@ -407,7 +407,7 @@ class HookServer:
         self.arguments.take(argv)
 
     @property
-    def nobody_waits(self) -> bool:
+    def is_synchronous(self) -> bool:
         """Whether, after `prepare`, all hooks are plain functions: `judge` needs no loop, task or timer."""
         assert self.config is not None and self.event is not None
         if self._may_come_twice or self.config.parallel:
@@ -428,9 +428,9 @@ class HookServer:
         if self.ends is not None:
             self._look_at_the_clock()
         if not self._may_come_twice:
-            return self._said(await self._ask(self.config, self.event), self.config)
+            return self._encoded_response(await self._ask(self.config, self.event), self.config)
         judged = await self._judged_once(self.config, self.event)
-        return self._heard(self.event, judged.answer, judged.warnings, _notes(self.event, self.config, self.host))
+        return self._response(self.event, judged.answer, judged.warnings, _notes(self.event, self.config, self.host))
 
     def judge_at_once(self) -> HookResponse | Coroutine[Any, Any, HookResponse]:
         """The same without a loop, if `nobody_waits`. A question that waits for a person needs one: then the coroutine,
@@ -470,7 +470,7 @@ class HookServer:
             if answer.decision in (Decision.ASK, Decision.DENY):  # a refusal explains how to allow the call
                 answer = encoded(verdict, self.dialect).answer
             answer = brought(config.root, self.dialect, event, answer)
-            return SharedVerdict(answer, tuple(_discreet(verdict.warnings)))
+            return SharedVerdict(answer, tuple(_redacted(verdict.warnings)))
 
         call = call_of(self.agent, event, self.stdin or b"", config, self.arguments)
         seconds = self.arguments.seconds_for_hooks
@@ -482,13 +482,13 @@ class HookServer:
         return self.over or self.agent or self.arguments.dialect
 
     @property
-    def spoken(self) -> str:
+    def dialect_name(self) -> str:
         """The name of the dialect in use."""
         return dialect_of(self.agent or self.arguments.dialect)
 
     @property
     def dialect(self) -> "Dialect":
-        return agents.dialect(self.spoken)
+        return agents.dialect(self.dialect_name)
 
     def _read(self, env: Mapping[str, str], here: str) -> Event:
         self.stdin = b""  # after a signal during the read, stdin is not read again
@@ -520,7 +520,7 @@ class HookServer:
         config = loader.load_for_cwd(folder, self.arguments.files, host=speaker, read_files=read_files)
         if self.arguments.on_failure == "allow" and config.unreadable:
             config = _with_hooks(config, lambda hook: hook.name != "unreadable-file")
-        return _for_part(config, self.arguments.event, self.spoken) if self.arguments.event else config
+        return _for_part(config, self.arguments.event, self.dialect_name) if self.arguments.event else config
 
     def _doubt(self) -> str:
         """Why the configuration is unknown; empty: it is known, or failures are allowed."""
@@ -533,17 +533,17 @@ class HookServer:
                 return f"{read.source.path} can't be read: {read.findings[0].message}"
         return _lost_approvals(self.config, self.event)
 
-    def _said(self, verdict: Verdict, config: "Config") -> HookResponse:
+    def _encoded_response(self, verdict: Verdict, config: "Config") -> HookResponse:
         answer, written = NOTHING, None
-        if verdict.speaks or verdict.reason:
+        if verdict.has_content or verdict.reason:
             from billhook.config.recorder import encoded
 
             folded = encoded(verdict, self.dialect)
             answer, written = folded.answer, folded.written
-        warnings, notes = _discreet(verdict.warnings), _notes(verdict.about, config, self.host)
-        return self._heard(verdict.about, answer, warnings, notes, written)
+        warnings, notes = _redacted(verdict.warnings), _notes(verdict.about, config, self.host)
+        return self._response(verdict.about, answer, warnings, notes, written)
 
-    def _heard(
+    def _response(
         self,
         event: Event,
         answer: Answer,
@@ -560,8 +560,8 @@ class HookServer:
         spoken = written.exit.stderr
         lines = list(warnings)
         if written.lost or written.held:
-            unsaid = [*written.lost, *(self._hold(event, written.held) if written.held else ())]
-            lines += [f"the `{self.spoken}` dialect can't express everything: {lost}" for lost in unsaid]
+            unsaid = [*written.lost, *(self._hold_context(event, written.held) if written.held else ())]
+            lines += [f"the `{self.dialect_name}` dialect can't express everything: {lost}" for lost in unsaid]
         if spoken:
             lines = [line for line in lines if line.encode("utf-8", "replace") not in spoken]
         else:
@@ -574,9 +574,9 @@ class HookServer:
         unheard = replace(heard, code=code, stdout=b"", lines=(gone, *lines))
         return replace(heard, unheard=unheard)
 
-    def _hold(self, event: Event, text: str) -> list[str]:
+    def _hold_context(self, event: Event, text: str) -> list[str]:
         """Keep context for an event that can carry it: what is lost."""
-        lost = hold(self.config.root, event, text) if self.config is not None else "context"
+        lost = hold_context(self.config.root, event, text) if self.config is not None else "context"
         return [lost] if lost else []
 
     # -- failures
@@ -599,11 +599,11 @@ class HookServer:
             message = self._notice(event, why) if event is not None and not passing else ""
             if event is None or not message:
                 return HookResponse(passing, self._silence(event), lines=tuple(lines))
-            return self._heard(event, Answer(message=message), lines)
+            return self._response(event, Answer(message=message), lines)
         if event is None:
             return HookResponse(self.last_code, lines=tuple(lines))
         refused = Answer(decision=Decision.DENY, reason=f"billhook: {why}")
-        return self._heard(event, refused if self._can_refuse(event) else NOTHING, lines)
+        return self._response(event, refused if self._can_refuse(event) else NOTHING, lines)
 
     def _silence(self, event: Event | None) -> bytes:
         """What the dialect prints without an opinion."""
@@ -646,7 +646,7 @@ class HookServer:
     @property
     def refusing_code(self) -> int:
         """The exit code that refuses."""
-        return 1 if self.spoken == "lesson" else 2
+        return 1 if self.dialect_name == "lesson" else 2
 
     def _guessed(self) -> Event | None:
         """An event of the probable kind, with its readable fields; None if the kind is unknown."""
@@ -708,7 +708,7 @@ def _about(events: tuple[str, ...], event: Event | None) -> bool:
     return any(name not in EVENTS or EVENTS[name].can_block for name in events)
 
 
-def _discreet(warnings: list[str]) -> list[str]:
+def _redacted(warnings: list[str]) -> list[str]:
     """Warnings without the secrets that a hook may have printed: an agent stores what it reads here."""
     if not warnings:
         return warnings

@@ -347,10 +347,10 @@ def main(lines: Iterable[bytes] = sys.stdin.buffer) -> None:
     try:
         exporter = Exporter()
     except Exception as error:
-        _tell({"sent": 0, "failed": 0, "problem": f"{type(error).__name__}: {error}"})
+        _print_counts({"sent": 0, "failed": 0, "problem": f"{type(error).__name__}: {error}"})
         time.sleep(_FLUSH)
         return
-    threading.Thread(target=_tell_counts, args=[exporter], daemon=True).start()
+    threading.Thread(target=_report_counts, args=[exporter], daemon=True).start()
     decoder = msgspec.json.Decoder(VerdictSummary)
     for line in lines:
         while not exporter.has_room:
@@ -362,13 +362,13 @@ def main(lines: Iterable[bytes] = sys.stdin.buffer) -> None:
     exporter.close()
 
 
-def _tell_counts(exporter: Exporter) -> None:
+def _report_counts(exporter: Exporter) -> None:
     while True:
-        _tell(exporter.counts)
+        _print_counts(exporter.counts)
         time.sleep(_TOLD)
 
 
-def _tell(counts: dict[str, Any]) -> None:
+def _print_counts(counts: dict[str, Any]) -> None:
     try:
         os.write(1, json.dumps(counts).encode() + b"\n")
     except OSError:  # the daemon has ended, or does not read

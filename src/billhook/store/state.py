@@ -271,7 +271,7 @@ class CallRecords:
                 return CallClaim(id, False, one.said)
         return None
 
-    def say(self, call: CallRecord, id: str, said: Value) -> None:  # noqa: A002
+    def save_answer(self, call: CallRecord, id: str, said: Value) -> None:  # noqa: A002
         """Save the answer of a call that this process handles."""
         if len(strictjson.encode(said)) > LARGEST_CALL:
             return self.give_up(call, id)

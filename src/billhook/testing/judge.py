@@ -19,7 +19,7 @@ from billhook.agents import AGENTS
 from billhook.builtins import guard, impact, rate_limit
 from billhook.config import actions, build, loader
 from billhook.config.builtin_hooks import StandIn
-from billhook.config.config import Config, as_data, content, kept, rows
+from billhook.config.config import Config, as_data, content, read_snapshot, rows
 from billhook.config.declaration import CONDITION_KEYS, LAYERS
 from billhook.config.history import rows_of
 from billhook.config.recorder import SessionLookup
@@ -132,7 +132,7 @@ class UnchangedHooks:
 
     def _of(self, hash_: str) -> frozenset[str]:
         if hash_ not in self._known:
-            snapshot = kept(self._root, hash_) if hash_ else None
+            snapshot = read_snapshot(self._root, hash_) if hash_ else None
             self._known[hash_] = frozenset(self._same(snapshot)) if snapshot is not None else frozenset()
         return self._known[hash_]
 
@@ -412,7 +412,7 @@ class Judge:
         own = own_answers(record) if record.decision != "none" or record.stop or record.keep_going else ()
         return max((found, *own), key=lambda one: one.rank) if own and not found.open else found
 
-    def alone(self, record: Record) -> Judgement:
+    def judge_single(self, record: Record) -> Judgement:
         """The same for one event, without those before it."""
         found = self.judge(record)
         if any(hook.handles(record.event) for hook in self._stateful):
@@ -517,10 +517,10 @@ class Judges:
         if key not in self._known:
             if len(self._known) >= _MOST_FOLDERS:
                 self._known.popitem(last=False)
-            self._known[key] = self._made(cwd, host.removeprefix("http:"))
+            self._known[key] = self._build(cwd, host.removeprefix("http:"))
         return self._known[key]
 
-    def _made(self, cwd: str, host: str) -> Judge:
+    def _build(self, cwd: str, host: str) -> Judge:
         inside = host if host in AGENTS else ""
         approved = loader.load_for_cwd(cwd, self._files, host=inside)
         config = loader.load_instead(cwd, self._instead, self._files, host=inside)

@@ -106,7 +106,7 @@ class Screen(_Stdout):
                 self._mates |= {event.agent_id: event.agent} if event.agent_id else {}
                 self.line(_task(event))
             case HookStarted() | HookFinished() | HookTimedOut() | HookCancelled():
-                self._slow.hear(event)
+                self._slow.on_event(event)
             case ui.TurnEnded():
                 self._ended(event)
 
@@ -270,10 +270,10 @@ class _SlowHooks:
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._named: set[int] = set()
 
-    def hear(self, event: HookStarted | HookFinished | HookTimedOut | HookCancelled) -> None:
+    def on_event(self, event: HookStarted | HookFinished | HookTimedOut | HookCancelled) -> None:
         if isinstance(event, HookStarted):
             if event.hook not in self._later:
-                self._timers[event.asking] = asyncio.get_running_loop().call_later(SLOW, self._late, event)
+                self._timers[event.asking] = asyncio.get_running_loop().call_later(SLOW, self._report_slow, event)
             return
         if timer := self._timers.pop(event.asking, None):
             timer.cancel()
@@ -284,7 +284,7 @@ class _SlowHooks:
                 how = "finished" if event.status == "ok" else event.status.replace("_", " ")
             self._line(f"    hook `{visible(event.hook)}` {how} after {event.duration_ms / 1e3:.1f} s")
 
-    def _late(self, event: HookStarted) -> None:
+    def _report_slow(self, event: HookStarted) -> None:
         self._named.add(event.asking)
         text = f"hook `{visible(event.hook)}` is still running ({SLOW} s) on {visible(event.event)}"
         self._line(f"    {text}; its timeout is {round(event.timeout, 1):g} s ...")

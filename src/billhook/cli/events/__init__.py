@@ -249,7 +249,7 @@ def word(record: Record) -> str:
     return "keep going" if record.keep_going else record.decision
 
 
-def told(record: Record) -> str:
+def sent_instead(record: Record) -> str:
     """What the agent received, if its format can't express what the hooks decided; else empty."""
     became = any("became a deny" in text or "becomes deny" in text for text in record.lost)
     return f"sent to {record.host or 'the agent'} as deny" if became and record.decision != "deny" else ""
@@ -273,7 +273,7 @@ def details(row: EventRow, hook: str | None = None) -> Iterator[tuple[str, str]]
     for record in row.records:
         decided = list(_deciding(record))
         yield from ((word(record), text) for text in decided)
-        if instead := told(record):
+        if instead := sent_instead(record):
             yield "deny", instead
         failed = [one for one in record.outcomes if one.status in FAILED]
         yield from (("failed open" if one.failed_open else "failed", failure(one)) for one in failed)

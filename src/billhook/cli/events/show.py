@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from billhook.cli import screen, times
-from billhook.cli.events import EventRow, Printer, Table, format_options, query, told, turn, word
+from billhook.cli.events import EventRow, Printer, Table, format_options, query, sent_instead, turn, word
 from billhook.cli.options import option, usage
 from billhook.config.history import about
 from billhook.core import strictjson
@@ -221,7 +221,7 @@ def _record_screen(record: Record, entry: LogEntry, names: query.SessionNames) -
     lines = screen.filled(f"{head}: {subject}" if subject else head, 0, screen.table_width(), hang=2)
     yield from (click.style(line, bold=True) for line in screen.few(lines, 2))
     verdict = word(record)
-    instead = told(record)
+    instead = sent_instead(record)
     quiet = f" ({instead})" if instead else " (no objection)" if verdict == "none" and record.note is None else ""
     quiet = quiet if record.judged else ": no hook could run"
     yield f"{'verdict':<{_LABEL}} {screen.coloured(verdict, verdict)}{quiet}"

@@ -16,7 +16,7 @@ from billhook.agents import AGENTS, EVERY_AGENT, TABLE, agent
 from billhook.agents.base import Agent, Scope
 from billhook.agents.without_hooks import WITHOUT_HOOKS
 from billhook.cli.install import entries, plan
-from billhook.cli.install.entries import PROGRAM, TOKEN_VARIABLE, EntryOptions, IfMissing, ours
+from billhook.cli.install.entries import PROGRAM, TOKEN_VARIABLE, EntryOptions, IfMissing, written_handlers
 from billhook.cli.options import at_terminal, choice, complete_among, flag, option, refuse_agents, usage
 from billhook.cli.screen import error_text, filled, hint, note, say, say_json, shown_path, with_shown_paths
 from billhook.cli.trust import agreed
@@ -67,9 +67,9 @@ def scope_options(verb: Callable[..., object]) -> Callable[..., object]:
             raise UsageError("--user and --project can't be combined", hint="run it once with each")
         return verb(*arguments, scope="project" if project else "user", **given)
 
-    ours = flag("--user", "Your own settings, for every project.  [default]")
-    theirs = flag("--project", "The settings of this project, for all who use it.")
-    return ours(theirs(chosen))
+    user_option = flag("--user", "Your own settings, for every project.  [default]")
+    project_option = flag("--project", "The settings of this project, for all who use it.")
+    return user_option(project_option(chosen))
 
 
 def project_here(scope: Scope) -> str:
@@ -151,7 +151,7 @@ def _sample(change: plan.FileChange, host: Agent) -> Iterator[str]:
     with suppress(BillhookError):
         document = measured((change.before or change.after or b"").decode("utf-8", "replace"))
         checks = host.spellings.get("PreToolUse")  # the longest one
-        for one in sorted(ours(document, host), key=lambda one: one.event != checks)[:1]:
+        for one in sorted(written_handlers(document, host), key=lambda one: one.event != checks)[:1]:
             what = "new" if change.before is None else "removed"
             yield f"{visible(shown_path(change.path))} ({what}), the entry for {one.event}:"
             yield click.style(f"  {visible(strictjson.dumps(one.entry))}", fg="green" if what == "new" else "red")
@@ -307,7 +307,7 @@ def _options(scope: Scope, http: bool, if_missing: IfMissing, program: str) -> E
             note(f"`{PROGRAM}` is not on PATH here, so these entries act as if billhook were missing")
         return EntryOptions(scope=scope, if_missing=if_missing)
     path = entries.chosen_program(program) if program else entries.lasting_program()
-    if program and (place := entries.soon_gone(path)):
+    if program and (place := entries.temporary_place(path)):
         note(f"{path} is in {place}; when it is removed, your agents deny the calls that it would check")
     if not program and (owner := entries.of_a_project(path)):
         own = "to install your own copy, run `uv tool install .` in a checkout"
@@ -320,7 +320,7 @@ def _daemon_address() -> str:
     from billhook.serve import control
 
     try:
-        found = control.ask(state_root())
+        found = control.query_status(state_root())
     except control.SilentError:
         found = None
     return found.http.rstrip("/") if found is not None and found.http else "http://127.0.0.1:8123"
@@ -367,7 +367,7 @@ def _install_all(hosts: Sequence[Agent], asked: _InstallRequest, options: EntryO
     if asks and not agreed(f"Change the settings of {', '.join(new)}?"):
         say("nothing was written")
         return 1
-    return _all_made(changes, asked)
+    return _apply_all(changes, asked)
 
 
 def _skipped(hosts: Iterable[Agent], asked: _InstallRequest, options: EntryOptions) -> dict[str, str]:
@@ -384,7 +384,7 @@ def _skipped(hosts: Iterable[Agent], asked: _InstallRequest, options: EntryOptio
     return found
 
 
-def _all_made(changes: Sequence[plan.InstallChange], asked: _InstallRequest) -> int:
+def _apply_all(changes: Sequence[plan.InstallChange], asked: _InstallRequest) -> int:
     """Make the changes; if one fails, report which files were written before."""
     for change in changes:
         try:
@@ -469,7 +469,7 @@ def _uninstall(host: Agent, asked: _InstallRequest) -> bool:
     other: Scope = "project" if asked.scope == "user" else "user"
     with suppress(BillhookError):
         target = plan.Target(host, other, asked.project, state_root())
-        if change.state == "absent" and target.path != change.file and ours(measured(target.text()), host):
+        if change.state == "absent" and target.path != change.file and written_handlers(measured(target.text()), host):
             elsewhere = f"billhook is installed in {target.path}: `billhook uninstall {host.name} --{other}`"
             change = msgspec.structs.replace(change, notes=(*change.notes, elsewhere))
     return asked.make(change)

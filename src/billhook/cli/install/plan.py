@@ -87,7 +87,7 @@ class Target:
     @functools.cached_property
     def moved(self) -> AdoptionTarget | None:
         """The handlers adopted from it: by the record, or by the hooks.yaml if another user installed it."""
-        if self.kept is not None or not entries.ours(measured(self.text()), self.host):
+        if self.kept is not None or not entries.written_handlers(measured(self.text()), self.host):
             return self.kept.moved if self.kept is not None else None
         real = behind(hooks_file(self.scope, self.project), self.scope, self.project)
         data = content(real)
@@ -113,7 +113,7 @@ class Target:
 
     def clean(self) -> str:
         text = self.text()
-        if not entries.ours(measured(text), self.host):
+        if not entries.written_handlers(measured(text), self.host):
             return text
         return entries.without(text, self.host, lambda one: entries.is_written(one.data), self._original())
 
@@ -125,7 +125,7 @@ class Target:
         """The file after uninstalling; None: the file is removed."""
         if self.untouched and self.kept is not None:
             return self.shelf.restored() if self.kept.existed else None
-        if self.moved is None and (self.data is None or not entries.ours(measured(self.text()), self.host)):
+        if self.moved is None and (self.data is None or not entries.written_handlers(measured(self.text()), self.host)):
             return self.data
         text = put_back(self.clean(), self.host, self.moved.handlers if self.moved else ())
         text = as_it_was(text, self._original() if self.moved else None, self.host)
@@ -204,8 +204,8 @@ def plan_install(
         seconds = {**seconds, **{event: max(seconds.get(event, 0), n) for event, n in adoption.seconds.items()}}
         # empty containers stay, so that `hooks` and its events keep their places
         clean = entries.without(clean, host, lambda one: one in adoption.picked, clean) if adoption.picked else clean
-    wanted = entries.wanted(host, names, msgspec.structs.replace(options, seconds=seconds))
-    found = entries.ours(measured(target.text()), host)
+    wanted = entries.entries_for(host, names, msgspec.structs.replace(options, seconds=seconds))
+    found = entries.written_handlers(measured(target.text()), host)
     beside = target.companions()
     notes = (*notes_about(target.path, measured(clean), host), *(adoption.staying if adoption else ()))
     there = entries.holds(measured(target.text()), host, wanted) and target.file(target.text()) == target.data
@@ -227,13 +227,13 @@ def plan_install(
         events=tuple(wanted),
         adopted=tuple(adoption.hooks) if adoption else (),
         notes=notes,
-        kept=_kept(target, after, moving[1] if moving else target.moved),
+        kept=_backup_record(target, after, moving[1] if moving else target.moved),
         restore=target.restored(),
         yaml_restore=_yaml_without(target, moving[0].before) if moving else None,
     )
 
 
-def _kept(target: Target, after: bytes, moved: AdoptionTarget | None) -> InstallBackup:
+def _backup_record(target: Target, after: bytes, moved: AdoptionTarget | None) -> InstallBackup:
     return InstallBackup(
         host=target.host.name,
         scope=target.scope,
@@ -414,7 +414,7 @@ def _installed(target: Target) -> list[tuple[str, float]]:
     """The events and timeouts that are installed already: hooks of another folder may need them."""
     host = target.host
     found = []
-    for one in entries.ours(measured(target.text()), host):
+    for one in entries.written_handlers(measured(target.text()), host):
         event = next((name for name, own in host.spellings.items() if own == one.event), "")
         number = one.data.get(host.timeout_key)
         seconds = host.meanings.in_seconds(number) if isinstance(number, int | float) else 0

@@ -433,7 +433,7 @@ class HookServer:
         return self._response(self.event, judged.answer, judged.warnings, _notes(self.event, self.config, self.host))
 
     def judge_at_once(self) -> HookResponse | Coroutine[Any, Any, HookResponse]:
-        """The same without a loop, if `nobody_waits`. A question that waits for a person needs one: then the coroutine,
+        """The same without a loop, if `is_synchronous`. A question that waits for a person needs one: then the coroutine,
         which has begun."""
         judging = self.judge()
         try:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def lazy_module(name: str) -> Any:
     """A module that is imported on first use of anything in it. From then on it has no extra cost."""
     _registered.append(name)
-    return _LazyModule(name)
+    return _DeferredModule(name)
 
 
 _registered: list[str] = []
@@ -33,7 +33,7 @@ def import_all() -> None:
             pass
 
 
-class _LazyModule(ModuleType):
+class _DeferredModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         module = import_module(self.__name__)
         if name not in module.__dict__:

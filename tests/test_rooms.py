@@ -44,7 +44,9 @@ def imports(source: str, module: str) -> Iterator[tuple[str, int]]:
             yield from ((a.name[9:], node.lineno) for a in node.names if a.name.startswith("billhook."))
         elif isinstance(node, ast.ImportFrom):
             yield from ((name, node.lineno) for name in imported_from(node, module.split(".")))
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__", "lazy_module")):
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
+            ("import_module", "__import__", "lazy_module")
+        ):
             for argument in node.args[:1]:
                 if isinstance(argument, ast.Constant) and str(argument.value).startswith("billhook."):
                     yield str(argument.value)[9:], node.lineno

@@ -291,6 +291,7 @@ ROWS: Final[tuple[Row, ...]] = (
     _row(
         "gcloud compute firewall-rules create|update", _GRANTS, kind="permissions", values=f"{_GOOGLE} --source-ranges"
     ),
+    _row("gcloud iam service-accounts keys create", kind="persist", values=f"{_GOOGLE} --iam-account"),
     _row("gcloud services disable", heavy="-q --quiet --force", values=_GOOGLE),
     _row("az deployment group|sub|mg create", "--mode=Complete", heavy="", values=f"{_AZURE} --mode -f"),
     _row("fly|flyctl scale count", "0 *=0", heavy="-y --yes", values="-a --app"),

@@ -353,6 +353,8 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("supabase stop", "--no-backup", heavy=""),
     _row("pt-archiver", "--purge", heavy="", values="--source --where --dest"),
     _row("wp db|site reset|drop|clean|empty|delete"),
+    _row("wp post|user|term|comment delete"),
+    _row("dbt run-operation *drop*|*delete*|*truncate*", values="--args --target -t --profile"),
     _row("airflow db reset|clean"),
     _row("mysqlimport", "--delete", values=_SERVER),
     _row("drush sql:drop|sql-drop"),

@@ -59,6 +59,7 @@ _VERBS: Final = rows_by_program(
             values=_BRANCHES, weight="light"),
         # the ways back
         Row("stash drop|clear", "drop-recovery"),
+        Row("branch * *", "drop-recovery", "last", needs="-M -C", values=_BRANCHES),
         Row("branch", "drop-recovery", "all", needs="-D", dry=_REMOTES, values=_BRANCHES),
         Row("branch", "drop-recovery", "all", needs="-d --delete & -f --force", dry=_REMOTES, values=_BRANCHES),
         Row("reflog delete", "drop-recovery", dry=_DRY),

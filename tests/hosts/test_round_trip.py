@@ -232,7 +232,7 @@ def test_entries_removed_by_the_user(home: Home) -> None:
     file.write_text('{"model": "b"}')
     assert home.uninstall().state == "absent"
     assert file.read_text() == '{"model": "b"}'
-    assert home.target().kept is None, "nothing is remembered any more"
+    assert home.target().record is None, "nothing is remembered any more"
     home.install()
     file.unlink()
     assert home.uninstall().state == "absent"

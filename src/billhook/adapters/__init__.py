@@ -33,7 +33,7 @@ Tell = Callable[[str], None]  # shows a line to the user
 
 K = TypeVar("K")
 V = TypeVar("V")
-_KEPT: Final = 1024
+_MOST_ENTRIES: Final = 1024
 _log = logging.getLogger("billhook.adapters")
 
 
@@ -185,20 +185,20 @@ class Attempt:
 
     def __call__(self, given: dict[str, Any]) -> Any:
         """For a SyncSession."""
-        with self._kept():
+        with self._recorded_error():
             self.output = self._invoke(given)
         self.read = self._read(self.output)
         return self.read
 
     async def wait(self, given: dict[str, Any]) -> Any:
         """For a Session."""
-        with self._kept():
+        with self._recorded_error():
             self.output = await awaited(self._invoke(given))
         self.read = self._read(self.output)
         return self.read
 
     @contextmanager
-    def _kept(self) -> Iterator[None]:
+    def _recorded_error(self) -> Iterator[None]:
         self.began = True
         try:
             yield
@@ -224,7 +224,7 @@ class RunCache(OrderedDict[K, V]):
 
     def __setitem__(self, key: K, run: V) -> None:
         super().__setitem__(key, run)
-        while len(self) > _KEPT:
+        while len(self) > _MOST_ENTRIES:
             self.popitem(last=False)
 
 
@@ -242,13 +242,13 @@ async def attempted(
 def passing(ask: Callable[..., Any], errors: tuple[type[Exception], ...]) -> Callable[..., Awaitable[Any]]:
     """The same `ask`, which may raise its framework's control-flow exception instead of answering."""
 
-    async def asked(question: Any) -> Any:
+    async def guarded(question: Any) -> Any:
         try:
             return await awaited(ask(question))
         except errors as error:
             raise PassingError(error) from None
 
-    return asked
+    return guarded
 
 
 def plain(value: Any) -> Any:

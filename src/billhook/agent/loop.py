@@ -267,7 +267,7 @@ def _length(block: Block) -> int:
 
 Job = Callable[[], Awaitable[str]]
 State = Literal["started", "done", "failed", "open"]
-_TOLD: Final = 4_000  # characters of a task's output in the notification to the model
+_LONGEST_OUTPUT: Final = 4_000  # characters of a task's output in the notification to the model
 
 
 @dataclass(eq=False)
@@ -345,7 +345,7 @@ class Team:
             self._reopen(task, refused)
         else:
             _alive(session).add_context(
-                f"Background task {task.id} ({task.subject}) is {state}:\n{task.output[:_TOLD]}"
+                f"Background task {task.id} ({task.subject}) is {state}:\n{task.output[:_LONGEST_OUTPUT]}"
             )
 
     async def _completed(self, session: Session, task: Task, state: State) -> str:

@@ -29,7 +29,7 @@ class AgentRow(msgspec.Struct, frozen=True):
     files: tuple[str, ...] = ()  # settings with its hooks, in a project and below the home folder alike
     beside: tuple[str, ...] = ()  # further files that decide whether those hooks run
     folders: tuple[str, ...] = ()  # in a project, and below the home folder: it reads every JSON file there
-    speaks: str = ""  # the agent whose settings and dialect it uses, if it has none of its own
+    alias_of: str = ""  # the agent whose settings and dialect it uses, if it has none of its own
     also_reads: str = ""  # another agent whose settings it also reads
 
 
@@ -63,7 +63,7 @@ TABLE: Final = {
         ),
     ),
     "amp": AgentRow((".amp/plugins/billhook.ts", ".config/amp/plugins/billhook.ts")),
-    "vscode": AgentRow(speaks="claude", also_reads="copilot"),
+    "vscode": AgentRow(alias_of="claude", also_reads="copilot"),
 }
 
 _CODECS: Final = {
@@ -72,7 +72,7 @@ _CODECS: Final = {
     "claw": "seeds",
     "claw-text": "seeds",
     "lesson": "seeds",
-    **{name: name for name, row in TABLE.items() if name != "claude" and not row.speaks},
+    **{name: name for name, row in TABLE.items() if name != "claude" and not row.alias_of},
     "universal": "universal",
 }
 """By dialect: the module with its codec, in `DIALECTS`."""
@@ -91,7 +91,7 @@ def _codec(name: str) -> "Dialect":
 
 
 EVERY_AGENT: Final = LazyTable(TABLE, _agent)  # also those that only use another agent's settings
-AGENTS: Final = LazyTable((name for name, row in TABLE.items() if not row.speaks), EVERY_AGENT.__getitem__)
+AGENTS: Final = LazyTable((name for name, row in TABLE.items() if not row.alias_of), EVERY_AGENT.__getitem__)
 DIALECTS: Final = LazyTable(_CODECS, _codec)
 
 
@@ -112,7 +112,7 @@ def dialect(name: str) -> "Dialect":
 @functools.lru_cache(maxsize=64)
 def dialect_of(host: str) -> str:
     """The name of an agent's dialect; any other name is returned unchanged."""
-    return TABLE[host].speaks or host if host in TABLE else host
+    return TABLE[host].alias_of or host if host in TABLE else host
 
 
 def reader_of(folder: str, name: str) -> str:
@@ -200,7 +200,7 @@ def own_name(dialect: str, event: str) -> str:
 
 # The agent that calls a hook which was installed for Claude Code.
 
-SHARED: Final = {row.also_reads: name for name, row in TABLE.items() if row.speaks}
+SHARED: Final = {row.also_reads: name for name, row in TABLE.items() if row.alias_of}
 """By agent: another one that also reads its settings, and sends and obeys the format of `speaks`."""
 OTHERS: Final = frozenset(TABLE) - {"claude"}
 """The agents that may send the same call twice, and that don't support every answer on every event."""

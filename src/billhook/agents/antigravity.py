@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from billhook.agents import base
-from billhook.agents.codec import AgentDialect, Payload, decision_fields, kinds, known
+from billhook.agents.codec import AgentDialect, Payload, checked_fields, decision_fields, kinds
 from billhook.core.answer_schema import decision_of
 from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings
@@ -21,7 +21,7 @@ _WORDS: Final = {
     "allow": Decision.ALLOW,
     "continue": Decision.NONE,
 }
-_SAID: Final = {decision: word for word, decision in _WORDS.items() if decision is not Decision.NONE}
+_DECISION_WORDS: Final = {decision: word for word, decision in _WORDS.items() if decision is not Decision.NONE}
 
 
 class _Antigravity(AgentDialect):
@@ -49,10 +49,10 @@ class _Antigravity(AgentDialect):
             return {"decision": "continue", "reason": answer.reason}
         if answer.decision is Decision.NONE:
             return {}
-        return {"decision": _SAID[answer.decision]} | ({"reason": answer.reason} if answer.reason else {})
+        return {"decision": _DECISION_WORDS[answer.decision]} | ({"reason": answer.reason} if answer.reason else {})
 
     def decode_answer(self, event: Event, output: Payload) -> Answer:
-        fields = known(output, kinds("decision reason"))
+        fields = checked_fields(output, kinds("decision reason"))
         texts = [base.mapping(one).get("ephemeralMessage") for one in base.items(output.get("injectSteps"))]
         said: Payload = {"context": "\n\n".join(text for text in texts if isinstance(text, str))}
         if fields.get("decision") == "continue" and event.hook_event_name == "Stop":

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from billhook.agents import base
-from billhook.agents.codec import AgentDialect, Payload, decision_fields, kinds, known
+from billhook.agents.codec import AgentDialect, Payload, checked_fields, decision_fields, kinds
 from billhook.agents.formats import InProgram
 from billhook.core import strictjson
 from billhook.core.answers import Answer, Decision
@@ -64,7 +64,7 @@ class _Cline(AgentDialect):
         return output
 
     def decode_answer(self, event: Event, output: Payload) -> Answer:
-        fields = known(output, _TOP)
+        fields = checked_fields(output, _TOP)
         context = fields.get("context") or fields.get("contextModification", "")
         if fields.get("cancel"):
             return Answer(**decision_fields(Decision.DENY, fields.get("errorMessage") or context, event))

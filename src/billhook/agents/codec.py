@@ -40,7 +40,7 @@ WORDS: Final = {
 _BEHAVIOURS: Final = {"allow": Decision.ALLOW, "deny": Decision.DENY}
 
 
-def known(output: Mapping[str, Any], kinds: Mapping[str, str], path: str = "") -> Payload:
+def checked_fields(output: Mapping[str, Any], kinds: Mapping[str, str], path: str = "") -> Payload:
     """The known fields of an answer that are not null. Raises MisreadError for a wrong type."""
     found = {key: output[key] for key in kinds if output.get(key) is not None}
     for key, value in found.items():
@@ -179,14 +179,16 @@ class AgentDialect:
 
     def fields(self, event: Event, output: Payload) -> tuple[Payload, Payload]:
         """The fields of an answer: at the top, and in `hookSpecificOutput`. Raises MisreadError."""
-        fields = known(output, self.top)
-        return fields, known(fields.get("hookSpecificOutput", {}), self.specific, "hookSpecificOutput.")
+        fields = checked_fields(output, self.top)
+        return fields, checked_fields(fields.get("hookSpecificOutput", {}), self.specific, "hookSpecificOutput.")
 
     def read_decision(self, event: Event, fields: Payload, inside: Payload) -> Payload:
         """The decision or the rewrite in an answer. Raises MisreadError."""
         permission = fields.get("hookSpecificOutput", {}).get("decision")
         if event.hook_event_name == "PermissionRequest" and isinstance(permission, dict):
-            return self.read_permission(event, known(permission, self.permission, "hookSpecificOutput.decision."))
+            return self.read_permission(
+                event, checked_fields(permission, self.permission, "hookSpecificOutput.decision.")
+            )
         if "permissionDecision" in inside:
             decision = decision_of("hookSpecificOutput.permissionDecision", inside["permissionDecision"], self.words)
             reason = inside.get("permissionDecisionReason", "")

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from billhook.agents import base
 from billhook.agents.base import dig
-from billhook.agents.codec import ALWAYS, TOP, AgentDialect, Payload, block, input_of, kinds, known
+from billhook.agents.codec import ALWAYS, TOP, AgentDialect, Payload, block, checked_fields, input_of, kinds
 from billhook.core.answer_schema import MisreadError
 from billhook.core.answers import NOTHING, Answer, Decision
 from billhook.core.dialect_traits import Meanings
@@ -23,7 +23,7 @@ from billhook.core.events import Event
 
 _WITHOUT_BLOCK: Final = {**ALWAYS, **kinds(objects="hookSpecificOutput")}
 _WITHOUT_INSIDE: Final = {**ALWAYS, **kinds("decision reason")}
-_TAKES: Final[Mapping[str, Mapping[str, str]]] = {
+_ACCEPTED: Final[Mapping[str, Mapping[str, str]]] = {
     **dict.fromkeys(("PreToolUse", "PostToolUse", "UserPromptSubmit"), TOP),
     **dict.fromkeys(("PermissionRequest", "SessionStart", "SubagentStart"), _WITHOUT_BLOCK),
     **dict.fromkeys(("Stop", "SubagentStop"), _WITHOUT_INSIDE),
@@ -72,7 +72,7 @@ class _Codex(AgentDialect):
 
     def fields(self, event: Event, output: Payload) -> tuple[Payload, Payload]:
         name = event.hook_event_name
-        fields = _strictly(output, _TAKES.get(name, ALWAYS), "")
+        fields = _strictly(output, _ACCEPTED.get(name, ALWAYS), "")
         inside = fields.get("hookSpecificOutput", {})
         return fields, _strictly(inside, _SPECIFIC.get(name, _CONTEXT), "hookSpecificOutput.")
 
@@ -103,7 +103,7 @@ def _unsupported_changes(event: Event, wanted: Payload) -> list[str]:
 
 
 def _strictly(output: Payload, kinds: Mapping[str, str], path: str) -> Payload:
-    fields = known(output, kinds, path)
+    fields = checked_fields(output, kinds, path)
     strange = [key for key in output if key not in kinds]
     denies = fields.get("decision") == "block" or fields.get("permissionDecision") == "deny"
     if strange and not denies:  # even a deny that Codex would drop counts as a deny

@@ -12,7 +12,7 @@ from typing import Any, Final
 from msgspec import UNSET
 
 from billhook.agents import base, canonical_event, parsed
-from billhook.agents.codec import AgentDialect, Payload, block, decision_fields, kinds, known
+from billhook.agents.codec import AgentDialect, Payload, block, checked_fields, decision_fields, kinds
 from billhook.core.answer_schema import decision_of
 from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings
@@ -99,8 +99,8 @@ class _Copilot(AgentDialect):
     # -- reading
 
     def decode_answer(self, event: Event, output: Payload) -> Answer:
-        top = known(output, _TOP)
-        inside = known(top.get("hookSpecificOutput", {}), _SPECIFIC, "hookSpecificOutput.")
+        top = checked_fields(output, _TOP)
+        inside = checked_fields(top.get("hookSpecificOutput", {}), _SPECIFIC, "hookSpecificOutput.")
         said: Payload = {"context": top.get("additionalContext") or inside.get("additionalContext", "")}
         decisions = [_decided(event, fields) for fields in (top, inside)]
         order = list(Decision)

@@ -6,7 +6,7 @@ Read in its source, not measured: its npm package fetches the program from GitHu
 from typing import Final
 
 from billhook.agents import base
-from billhook.agents.codec import WORDS, AgentDialect, Payload, decision_fields, input_of, kinds, known
+from billhook.agents.codec import WORDS, AgentDialect, Payload, checked_fields, decision_fields, input_of, kinds
 from billhook.core.answer_schema import decision_of
 from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings
@@ -37,7 +37,7 @@ class _Crush(AgentDialect):
     def decode_answer(self, event: Event, output: Payload) -> Answer:
         if "hookSpecificOutput" in output:  # then it ignores the fields beside it
             return super().decode_answer(event, {"hookSpecificOutput": output["hookSpecificOutput"]})
-        fields = known(output, _TOP)
+        fields = checked_fields(output, _TOP)
         reason = fields.get("reason", "")
         said: Payload = {"context": fields.get("context", "")}
         decision = decision_of("decision", fields["decision"], _WORDS) if "decision" in fields else Decision.NONE

@@ -14,7 +14,7 @@ from billhook.core import strictjson
 from billhook.core.answers import Answer, Decision
 from billhook.core.events import Block, Event
 
-_LONGEST_WANT: Final = 4000
+_LONGEST_REWRITE: Final = 4000
 
 
 class SupportedAnswer(NamedTuple):
@@ -99,7 +99,7 @@ class _Rounding:
             self.change("the rewritten input of a call that is denied", updated_input=None)
         elif refused or not self.row.rewrite_input or self._undecided:
             why = refused or f"{self.title} does not support that"
-            wanted = strictjson.compact(answer.updated_input)[:_LONGEST_WANT]
+            wanted = strictjson.compact(answer.updated_input)[:_LONGEST_REWRITE]
             reason = f"A hook rewrote the input of this call, but {why}. The new input: {wanted}"
             if self.row.deny:
                 self.change(

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from billhook.agents import base
-from billhook.agents.codec import AgentDialect, Payload, decision_fields, kinds, known
+from billhook.agents.codec import AgentDialect, Payload, checked_fields, decision_fields, kinds
 from billhook.agents.formats import InYaml, with_shell
 from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings
@@ -35,7 +35,7 @@ class _Hermes(AgentDialect):
         return {"action": "block", "message": answer.reason}
 
     def decode_answer(self, event: Event, output: Payload) -> Answer:
-        fields = known(output, _TOP)
+        fields = checked_fields(output, _TOP)
         reason = fields.get("message") or fields.get("reason", "")
         said: Payload = {"context": fields.get("context", "")}
         match fields.get("action"):

@@ -12,7 +12,7 @@ import msgspec
 from billhook.agents import AGENTS, dialect
 from billhook.agents.base import REFUSE, REFUSE_PERMISSION, REFUSE_TOOL, Agent, Capabilities, Refusal
 from billhook.agents.child import exits
-from billhook.agents.codec import AgentDialect, Payload, block, decision_fields, kinds, known
+from billhook.agents.codec import AgentDialect, Payload, block, checked_fields, decision_fields, kinds
 from billhook.core import dialect_traits as rows
 from billhook.core import strictjson
 from billhook.core.answers import Answer, Decision, Exit
@@ -45,7 +45,7 @@ class UniversalDialect(AgentDialect):
         return exits(refusal.code, strictjson.dumps(output) + "\n", reason if refusal.code else "")
 
     def decode_answer(self, event: Event, output: Payload) -> Answer:
-        fields = known(output, _TOP)
+        fields = checked_fields(output, _TOP)
         inside = fields.get("hookSpecificOutput", {})
         permission = inside.get("decision")
         words = [fields.get("permissionDecision"), fields.get("permission"), inside.get("permissionDecision")]

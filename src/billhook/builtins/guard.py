@@ -255,10 +255,10 @@ class ShadowCell(Guard, frozen=True):
 # Calls that are harmless at a glance:
 
 _WORD: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-"
-_TOLD = """
+_PRINTING_PROGRAMS = """
 basename cd date df dirname du echo false file git id ls ps pwd pytest readlink realpath stat true uname wc which whoami
 """
-_TELLERS: Final = frozenset(_TOLD.split())
+_PRINTERS: Final = frozenset(_PRINTING_PROGRAMS.split())
 _GIT: Final = frozenset({"status", "diff", "log", "show", "add", "blame", "fetch", "remote", "describe", "rev-parse"})
 
 
@@ -270,7 +270,7 @@ def harmless(name: str, given: object) -> bool:
     if not isinstance(line, str) or len(line) > 500:
         return False
     words = line.split(" ")
-    if words[0] not in _TELLERS or not all(words) or "".join(words).strip(_WORD + ",:=@./"):
+    if words[0] not in _PRINTERS or not all(words) or "".join(words).strip(_WORD + ",:=@./"):
         return False
     if words[0] == "date":
         return len(words) == 1  # `date -s` sets the clock

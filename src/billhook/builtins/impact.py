@@ -41,7 +41,7 @@ Impact = tuple[Effect, tuple[str, ...]]
 
 _MOST_LOOKS: Final = 8  # at parts of a repository; one at the whole of it answers for the others
 _MOST_BRANCHES: Final = 8
-_MOST_ASKED: Final = 100
+_MOST_QUERIED: Final = 100
 _known: Final[ContextVar[dict[object, gitstate.Work]]] = ContextVar("known")
 """What one judgement has looked up so far."""
 _asked: Final[ContextVar[list[str]]] = ContextVar("asked")
@@ -71,7 +71,7 @@ def _uncommitted(
 def impact_of(effect: Effect, cwd: str) -> Impact | None:
     """An effect with its weight here and now, and the files that would be lost; None if it does nothing."""
     look = _LOOKS.get(effect.kind)
-    if effect.recursive and look in (_delete, _discard) and len(_asked.get([])) > _MOST_ASKED:
+    if effect.recursive and look in (_delete, _discard) and len(_asked.get([])) > _MOST_QUERIED:
         return _heavy(replace(effect, certain=False, why="the call names too many files"))
     known = effect.weight == "heavy" or "ssh" in effect.via  # the disk of another machine can't be seen
     return look(effect, cwd) if look and not known else (effect, ())

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from billhook import __version__
-from billhook.cli.screen import beside, error_text, note, report, say, say_json
+from billhook.cli.screen import beside, error_text, note, report, write, write_json
 from billhook.cli.times import ago, shown_time
 from billhook.core.errors import UsageError
 from billhook.core.text import suggestion
@@ -102,7 +102,7 @@ def run(http: str, exposed: bool, idle: float | None, as_json: bool, detached: b
 
     def tell() -> None:
         if as_json:
-            say_json({"running": True, "socket": str(where)})
+            write_json({"running": True, "socket": str(where)})
         else:
             note(f"listening at {where} (stop it with Ctrl-C)")
 
@@ -112,7 +112,7 @@ def run(http: str, exposed: bool, idle: float | None, as_json: bool, detached: b
         why = daemon.run(root, idle=idle, http=http, exposed=exposed, again=again, detached=detached, ready=ready)
     except control.AlreadyError:
         if detached:
-            return control.TAKEN
+            return control.ALREADY_RUNNING
         raise UsageError(
             "the daemon is already running", hint="`billhook daemon status` shows it, `billhook daemon stop` stops it"
         ) from None
@@ -144,13 +144,13 @@ def start(http: str, exposed: bool, idle: float | None, as_json: bool, quiet: bo
 
 def _report_started(found: DaemonStatus, now: bool, as_json: bool) -> None:
     if as_json:
-        say_json(_as_data(found, started=now))
+        write_json(_as_data(found, started=now))
         return
-    say(f"{'started' if now else 'already running'}: process {found.pid}, {found.socket}")
+    write(f"{'started' if now else 'already running'}: process {found.pid}, {found.socket}")
     if found.http:
-        say(f"HTTP: {_address_shown(found)}")
+        write(f"HTTP: {_address_shown(found)}")
     if found.telemetry:
-        say(f"telemetry: {_telemetry(found.telemetry)}")
+        write(f"telemetry: {_telemetry(found.telemetry)}")
     if found.version != __version__:
         note(f"the daemon is billhook {found.version}, this is {__version__}; `billhook daemon stop` stops it")
 
@@ -209,7 +209,7 @@ def status(as_json: bool) -> int:
             found = control.query_status(state_root())
     except control.SilentError as error:
         if not as_json:
-            say(error_text(error), err=True)
+            write(error_text(error), err=True)
         return 1
     rows = list(_rows(found)) if found is not None else []
     width = max((len(name) for name, _ in rows), default=0)
@@ -266,7 +266,7 @@ def _report_if_silent(as_json: bool) -> Iterator[None]:
         yield
     except control.SilentError as error:
         if as_json:
-            say_json({"running": False, "silent": True, "pid": error.pid or None})
+            write_json({"running": False, "silent": True, "pid": error.pid or None})
         raise
 
 

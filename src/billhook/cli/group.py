@@ -17,7 +17,7 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from billhook import __version__
 from billhook.cli.main import GROUPS, HIDDEN, VERBS
-from billhook.cli.screen import error_text, fitted, hint, not_written, say, width
+from billhook.cli.screen import error_text, fitted, hint, not_written, width, write
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import suggestion
 
@@ -171,7 +171,7 @@ def run() -> None:
         # Click exits so after a completion, and with 1 when the reader of our output has closed the pipe.
         code = ended.code if _COMPLETING in os.environ else 0
     except (click.ClickException, BillhookError) as error:
-        say(error_text(_with_hint(error)), err=True)
+        write(error_text(_with_hint(error)), err=True)
         code = 2
     except (click.Abort, KeyboardInterrupt):
         code = 130
@@ -181,7 +181,7 @@ def run() -> None:
             sys.exit(2)
         if os.environ.get("BILLHOOK_DEBUG"):
             raise
-        say(f"error: internal error: {type(error).__name__}: {error}", err=True)
+        write(f"error: internal error: {type(error).__name__}: {error}", err=True)
         hint("set BILLHOOK_DEBUG=1 to see the traceback, and please report it")
         code = 3
     sys.exit(code if isinstance(code, int) else 0)
@@ -235,5 +235,5 @@ def completion_verb(shell: str) -> int:
     found = get_completion_class(shell) if shell in SHELLS else None
     if found is None:
         raise UsageError(f"no completion for `{shell}`", hint=suggestion(shell, SHELLS))
-    say(found(billhook, {}, "billhook", _COMPLETING).source().rstrip("\n"), whole=True)
+    write(found(billhook, {}, "billhook", _COMPLETING).source().rstrip("\n"), whole=True)
     return 0

@@ -12,7 +12,7 @@ import msgspec
 
 from billhook.cli.check import annotation, finding_data, finding_lines
 from billhook.cli.options import flag, option, usage
-from billhook.cli.screen import filled, hanging, hint, progress, report, say, shown_path
+from billhook.cli.screen import filled, hanging, hint, progress, report, shown_path, write
 from billhook.config.cases import Case
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import Finding, counted, flat, visible
@@ -58,8 +58,8 @@ def verb(files: tuple[str, ...], watch: bool, **given: Any) -> int:
         try:
             _run(files, **given)
         except BillhookError as error:
-            say(f"error: {visible(str(error))}", err=True)
-        say(click.style("\nwaiting for changes; Ctrl-C ends", dim=True))
+            write(f"error: {visible(str(error))}", err=True)
+        write(click.style("\nwaiting for changes; Ctrl-C ends", dim=True))
         while _times(files, given["user"]) == before:
             time.sleep(0.3)
         click.clear()

@@ -86,7 +86,7 @@ class Approver(msgspec.Struct, frozen=True):
 
         questions = Questions(self.root)
         await asyncio.sleep(0)  # a caller without a loop starts one now
-        asked = await in_thread(lambda: questions.ask(question))  # another process may hold the lock
+        asked = await in_thread(lambda: questions.add(question))  # another process may hold the lock
         is_new = asked.id == question.id  # people got a message about an older one already
         files = [file for one in AGENTS.values() for file in one.variable_files]
         problems = send(settings, asked, self.root, files) if is_new else ()

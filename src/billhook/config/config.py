@@ -384,11 +384,11 @@ class ConfigSnapshot:
         self._data = strictjson.encode(redact(content(config)))
         self.hash = sha256(self._data).hexdigest()
         self._root = Path(config.root)
-        self.is_kept = False
+        self.is_saved = False
 
-    def keep(self) -> None:
+    def save(self) -> None:
         """Write it if it is missing or has another size. Raises StoreError, also for a link, a pipe or a folder."""
-        if self.is_kept:
+        if self.is_saved:
             return
         path, found = snapshot_path(self._root, self.hash), None
         with files.opened(path.parent, self._root, create=True) as folder, suppress(OSError):
@@ -396,7 +396,7 @@ class ConfigSnapshot:
         # reading the file would slow down every call; `billhook events verify` does it
         if found is None or not stat.S_ISREG(found.st_mode) or found.st_size != len(self._data):
             files.write_atomically(path, self._data, root=self._root)
-        self.is_kept = True
+        self.is_saved = True
 
 
 def read_snapshot(root: Path, hash: str) -> dict[str, Any] | None:  # noqa: A002 (its name in records)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, cast
 import msgspec
 from msgspec.structs import replace
 
-from billhook.agents import AGENTS
+from billhook.agents import AGENTS, EVERY_AGENT
 from billhook.config import layers, sources
 from billhook.config.builtin_hooks import Builtins, Reviews, StandIn, protected
 from billhook.config.config import Config, Entry
@@ -291,7 +291,7 @@ class _Loading:
         if self.found.fleet is not None:
             self.reads = self.found.fleet.limited(self.reads, self.found.files)
         host = request.host
-        self.in_agent = isinstance(host, CallerFormat) and host.name in AGENTS
+        self.in_agent = isinstance(host, CallerFormat) and host.name in EVERY_AGENT
         agent = seen(host.name, env, over_http=host.over_http) if isinstance(host, CallerFormat) else inside(host, env)
         self.agent = confirmed(agent, self.reads)
         # a folder that can't be opened is reported for each file in it

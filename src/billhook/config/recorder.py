@@ -154,14 +154,16 @@ _BY_STATE: Final = {
     "same": SkipReason.SAME,
     "elsewhere": SkipReason.ELSEWHERE,
 }
-_WHOSE: Final = ("transcript_path", "permission_mode", "agent_id", "agent_type")
+_CALLER_FIELDS: Final = ("transcript_path", "permission_mode", "agent_id", "agent_type")
 """Fields of every event that a record has under the same name, if they are not empty."""
 _ABOUT_ALL: Final = frozenset(
     {"hook_event_name", "session_id", "cwd", "tool_name", "tool_input", "tool_response"}
-    | {"tool_use_id", "tool_result_is_error", "tool_output", *_WHOSE}
+    | {"tool_use_id", "tool_result_is_error", "tool_output", *_CALLER_FIELDS}
 )
 """Fields of an event that have a separate field in a record, or none."""
-_PLACED: Final = {name: _ABOUT_ALL.difference(set(kind.__annotations__) & {*_WHOSE}) for name, kind in EVENTS.items()}
+_PLACED: Final = {
+    name: _ABOUT_ALL.difference(set(kind.__annotations__) & {*_CALLER_FIELDS}) for name, kind in EVENTS.items()
+}
 """The same by event, without the fields that the event itself declares: SubagentStart is about that agent."""
 _OK, _NONE = Status.OK, Decision.NONE
 _MOST_EVENTS: Final = 256  # limit of cached event names, which come from outside
@@ -182,8 +184,8 @@ class LogRecorder:
             try:
                 self._log.append(self.content(verdict, host, own))
                 lost = "its configuration was not kept"
-                if not self._snapshot.is_kept:
-                    self._snapshot.keep()
+                if not self._snapshot.is_saved:
+                    self._snapshot.save()
             except BillhookError as error:
                 raise self._unrecorded(f"{lost}: {error.message}", error.place, error.hint) from error
             except Exception as error:
@@ -269,7 +271,7 @@ class LogRecorder:
         """The fields with text of hooks or users, except for outcomes. Empty fields but `reason` are left out."""
         event, options = verdict.about, self.options
         texts: dict[str, Any] = {"reason": verdict.reason or verdict.stop_reason or None}
-        texts |= {key: str(value) for key in _WHOSE if (value := getattr(event, key))}
+        texts |= {key: str(value) for key in _CALLER_FIELDS if (value := getattr(event, key))}
         known = event.was_read
         if options["include_input"]:
             given, fields = _input_and_fields(event, tool, canonical)

@@ -20,7 +20,7 @@ import msgspec
 from billhook.config import approval_scope
 from billhook.config.approval_scope import MAGIC, Kind, Patterns
 from billhook.config.declaration import Action, Exec, FixedAnswer, Python, RunAction
-from billhook.config.sources import MAX_KEPT, FileSnapshot
+from billhook.config.sources import MAX_CACHED, FileSnapshot
 from billhook.core import client_env
 from billhook.effects import programs, script, shell
 from billhook.effects.effect import UNKNOWN
@@ -136,7 +136,7 @@ MAX_FOUND: Final = 20_000
 MAX_UNCOVERED: Final = 20
 
 _SYSTEM = re.compile(r"/(?:bin|sbin|usr|lib[^/]*|opt|nix|etc|dev|proc|sys)(?:/|$)")
-_KEPT_BY_HOOKS: Final = (".log", ".jsonl", ".tmp", ".out")
+_WRITTEN_BY_HOOKS: Final = (".log", ".jsonl", ".tmp", ".out")
 _SHEBANG = re.compile(rb"#![ \t]*([^\n]*)")
 _LOOP: Final = re.compile(r"\b(?:for|select)\s+\w+\s+in\s+([^;\n]{1,2000})")
 _SEPARATORS = re.compile(r"[;|&(){}`\n]")
@@ -341,7 +341,7 @@ class _FileScan:
     def known(self, text: str, path: str) -> "KnownVariables":
         key = (self.folder, path, text)
         known = self.look.texts.get(key) or with_known_values(text, self.folder, self.home, path)
-        if len(text) <= MAX_KEPT:
+        if len(text) <= MAX_CACHED:
             self.look.texts[key] = known
         return known
 
@@ -519,7 +519,7 @@ class _FileScan:
 
     def argument(self, word: str, folders: tuple[str, ...], written: set[str]) -> None:
         for path in self.paths(word, folders):
-            if self.look.regular(path) and path not in written and not path.endswith(_KEPT_BY_HOOKS):
+            if self.look.regular(path) and path not in written and not path.endswith(_WRITTEN_BY_HOOKS):
                 self.take(path, "")
 
     def script(self, path: str, kind: str) -> None:

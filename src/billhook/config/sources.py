@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 
 SETTLED: Final = 20_000_000  # nanoseconds after which the file system's clock has certainly advanced
-MAX_KEPT: Final = 64 << 10
-MAX_ALL_KEPT: Final = 8 << 20
+MAX_CACHED: Final = 64 << 10
+MAX_ALL_CACHED: Final = 8 << 20
 MAX_DEEP: Final = 64
 
 Identity = tuple[int, ...]  # device, inode, size, mtime and ctime of a file
@@ -72,7 +72,7 @@ class FileSnapshot:
         self._listed: dict[str, tuple[os.DirEntry[str], ...] | None] = {}
         self._real: dict[str, str] = {}
         self._contents: dict[str, Content] = {}
-        self._room = MAX_ALL_KEPT
+        self._room = MAX_ALL_CACHED
 
     def real(self, path: str) -> str:
         """The real path, as `os.path.realpath`; folders are resolved only once."""
@@ -129,7 +129,7 @@ class FileSnapshot:
         if known is not None and len(known.data) <= limit:
             return known
         content = _content(path, limit)
-        if 0 < len(content.data) <= min(MAX_KEPT, self._room):
+        if 0 < len(content.data) <= min(MAX_CACHED, self._room):
             self._room -= len(content.data)
             self._contents[path] = content
         return content
@@ -163,7 +163,7 @@ def opened(path: str) -> Iterator[tuple[int, os.stat_result]]:
 
 def parts(file: int, limit: int) -> Iterator[bytes]:
     """The content of an open file, up to a number of bytes: some files in /proc never end."""
-    while limit > 0 and (part := os.read(file, min(limit, MAX_KEPT))):
+    while limit > 0 and (part := os.read(file, min(limit, MAX_CACHED))):
         yield part
         limit -= len(part)
 

@@ -18,7 +18,7 @@ import msgspec
 
 from billhook.config import sources
 from billhook.config.declaration import Action, HookDeclaration, Python, needs_consent
-from billhook.config.sources import MAX_KEPT, FileSnapshot, Identity, stat_identity
+from billhook.config.sources import MAX_CACHED, FileSnapshot, Identity, stat_identity
 from billhook.core.answers import Outcome, Reply, Status
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.hook import Context
@@ -330,7 +330,7 @@ def _hashed(path: str, wanted: Identity, look: FileSnapshot) -> tuple[Identity, 
     """The hash of a file, and the identity of what was hashed. Remembered, because hooks share scripts."""
     if wanted in _known:
         return wanted, _known[wanted]
-    content = look.read(path, MAX_KEPT) if wanted[2] <= MAX_KEPT else sources.Content()
+    content = look.read(path, MAX_CACHED) if wanted[2] <= MAX_CACHED else sources.Content()
     if content.identity == wanted:
         return wanted, _remembered(wanted, _sha256(content.data))
     try:

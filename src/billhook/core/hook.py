@@ -95,7 +95,7 @@ class Context(msgspec.Struct):
     event: Event
     _outcomes: Sequence[RawOutcome]
     _env: Mapping[str, str] = {}
-    _know: "Callable[[Event], SessionInfo] | None" = None
+    _session_info: "Callable[[Event], SessionInfo] | None" = None
     _engine: "Services | None" = None
     ends: float = float("inf")  # the event's deadline, on the monotonic clock
     deadline: float = float("inf")  # the deadline of the hook that runs now, on the same clock
@@ -142,11 +142,13 @@ class Context(msgspec.Struct):
 
     def copy(self) -> "Context":
         """The same firing for a hook that runs in parallel with others: only the deadline is separate."""
-        return Context(self.event, self._outcomes, self._env, self._know, self._engine, self.ends, shared=self._firing)
+        return Context(
+            self.event, self._outcomes, self._env, self._session_info, self._engine, self.ends, shared=self._firing
+        )
 
     def detached(self) -> "Context":
         """A separate firing for a hook in the background, with the hook's full timeout."""
-        return Context(self.event, list(self.results.values()), dict(self.env), self._know, self._engine)
+        return Context(self.event, list(self.results.values()), dict(self.env), self._session_info, self._engine)
 
     @property
     def background(self) -> "Background":
@@ -217,11 +219,11 @@ class Context(msgspec.Struct):
     @property
     def _known(self) -> SessionInfo:
         """Looked up once in a firing, and only if no result has it."""
-        if self._know is None:
+        if self._session_info is None:
             return _UNKNOWN
         firing = self._firing
         if firing.known is None:
-            firing.known = self._know(self.event)
+            firing.known = self._session_info(self.event)
         return firing.known
 
     @property

@@ -144,7 +144,7 @@ class Engine:
         self._waiting = self.background.answers
         self._settle_idle()
         self.env = dict(env or {})
-        self._know = know  # returns the session's name and turn, for hooks that use them
+        self._session_info = know  # returns the session's name and turn, for hooks that use them
         self.audience = Listeners(self._settle_plan)
         self._settle_plan()
         if listen is not None:
@@ -232,7 +232,7 @@ class Engine:
         return await self._close(event, ctx, outcomes, began, now, steps[:rewritten_by])
 
     def _context(self, event: Event, outcomes: Sequence[RawOutcome], ends: float) -> Context:
-        return Context(event, outcomes, self.env, self._know, self, ends)
+        return Context(event, outcomes, self.env, self._session_info, self, ends)
 
     def fire_sync(self, event: Any, *, deadline: float | None = None) -> Verdict:
         """`fire` for code that is not async. Works inside a running loop too, which it blocks."""

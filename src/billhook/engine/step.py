@@ -66,7 +66,7 @@ class Step:
         self.waits = hook.background or is_async(self.run)  # it may wait
         keeps_time = getattr(run, "keeps_time", False)  # its `run` keeps `ctx.deadline` itself
         self.may_answer_later = hook.background or (keeps_time and hook.dialect == "spec")
-        self.on_timeout: OnFailure | None = getattr(run, "when_late", None)
+        self.on_timeout: OnFailure | None = getattr(run, "on_timeout", None)
         """The rule of its protocol for a timeout, if that is stricter than `on_failure`."""
         self.without_await: Callable[[Event], Awaitable[Any]] | None = None
         """Its function, if it is async and has no `await`: the engine awaits it without any wrapper."""

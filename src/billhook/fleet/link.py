@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from billhook import __version__
-from billhook.fleet import limits, policy, questions, shipping
+from billhook.fleet import limits, policy, questions, shipper
 from billhook.fleet.connection import member_connection
 from billhook.fleet.members import Enrolment, FleetSubjects, enrolment
 
@@ -69,7 +69,7 @@ def _host_state(link: "FleetLink", at: float) -> HostState:
 # The link:
 
 _PAUSE: Final = 2.0  # seconds after which a task that failed begins again
-_TOLD: Final = 1.0
+_INTERVAL: Final = 1.0
 
 
 class FleetLink:
@@ -84,7 +84,7 @@ class FleetLink:
 
 
 LinkTask = Callable[[FleetLink], Awaitable[None]]
-TASKS: Final[Sequence[LinkTask]] = (policy.follow, repeat, shipping.follow, limits.follow, questions.follow)
+TASKS: Final[Sequence[LinkTask]] = (policy.follow, repeat, shipper.follow, limits.follow, questions.follow)
 """What the link does, each in an asyncio task that begins again if it fails."""
 
 
@@ -129,7 +129,7 @@ async def _report(link: FleetLink, problems: dict[str, Any]) -> None:
         _print_status(
             {**link.status, "connected": link.client.is_connected, **({} if link.client.is_connected else problems)}
         )
-        await asyncio.sleep(_TOLD)
+        await asyncio.sleep(_INTERVAL)
 
 
 def _print_status(status: dict[str, Any]) -> None:

@@ -181,7 +181,7 @@ class ApproverDesk:
                 mirrored = queue.find(id_)
                 one = asked.question
                 if mirrored is None and one.state in OPEN and len(queue.pending()) < _MOST:
-                    queue.ask(replace(one, project=f"{asked.host}:{one.project}", key=f"{asked.host}/{id_}"))
+                    queue.add(replace(one, project=f"{asked.host}:{one.project}", key=f"{asked.host}/{id_}"))
                 elif mirrored is not None and one.answer and not mirrored.answer:
                     with suppress(UsageError):
                         queue.answer(id_, one.answer == "allow", one.by, one.via, one.why)

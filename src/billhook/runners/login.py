@@ -29,7 +29,7 @@ _SHELLS_OWN = ("_", "SHLVL", "PWD", "OLDPWD", MARKER)
 _SCRIPT = 'printf "\\n%s\\n" "$0"; exec /usr/bin/env -0'
 _FOLDER = "/etc/profile.d"
 _SETTLED = 2.0  # seconds: a change in the same clock tick as the listing would be missed
-_KEPT = 16
+_MOST_SNAPSHOTS = 16
 _RETRY = 60.0  # seconds after which a failed snapshot is tried again, even if no profile changed
 
 
@@ -102,7 +102,7 @@ def _claim(key: _Key) -> tuple["LoginEnvironment | Future[LoginEnvironment]", bo
         if found is not None and not (isinstance(found, LoginEnvironment) and _is_stale(found)):
             return found, False
         _snapshots.pop(key, None)
-        while len(_snapshots) >= _KEPT:
+        while len(_snapshots) >= _MOST_SNAPSHOTS:
             del _snapshots[next(iter(_snapshots))]
         future = _snapshots[key] = Future[LoginEnvironment]()
         future.set_running_or_notify_cancel()

@@ -440,9 +440,9 @@ class Parent:
         self._spares: list[Spare] = []
         self._arriving: list[tuple[socket.socket, str]] = []  # spares that have not reported yet, with their markers
         self._asked = self.began  # when the last spare was requested, or arrived
-        self._wanted = 0  # spares that were requested and are not here yet
+        self._requested = 0  # spares that were requested and are not here yet
         self._waiting = 0  # calls that wait for a spare
-        self._kept = 1  # spares that are kept ready
+        self._target = 1  # spares that are kept ready
         self._known: set[tuple[str, str]] = set()  # scripts that it has compiled
         self._folders: dict[str, tuple[int, bool]] = {}
         self._greeted = False
@@ -488,7 +488,7 @@ class Parent:
 
     def has_spare(self) -> bool:
         self._collect()
-        if not self._spares and not self._wanted:  # the last one did not report in time
+        if not self._spares and not self._requested:  # the last one did not report in time
             self._request_spares(1)
         return bool(self._spares)
 
@@ -520,7 +520,7 @@ class Parent:
         """A process for one call. Raises NotWarmError if there is none soon."""
         spare = self._ready()
         if spare is None:
-            self._kept = min(self._kept + 1, MOST_SPARES)  # calls come faster than before
+            self._target = min(self._target + 1, MOST_SPARES)  # calls come faster than before
             self._waiting += 1
             try:
                 spare = await self._next_ready(time.monotonic() + FORK_WAIT)
@@ -535,7 +535,7 @@ class Parent:
                     raise self._fault("its parent does not fork")
                 raise NotWarmError("no spare is ready")
             with PARENTS.lock:
-                self._request_spares(self._waiting - self._wanted - len(self._arriving), rehearse=False)
+                self._request_spares(self._waiting - self._requested - len(self._arriving), rehearse=False)
             await asyncio.sleep(POLL)
         return spare
 
@@ -565,7 +565,7 @@ class Parent:
             if (file, script.digest) not in self._known and len(self._known) < MOST_CODES:
                 self._known.add((file, script.digest))
                 self._send(("code", file, script.digest, script.text))
-            self._request_spares(self._kept - len(self._spares) - len(self._arriving) - self._wanted)
+            self._request_spares(self._target - len(self._spares) - len(self._arriving) - self._requested)
 
     def collect(self) -> None:
         """Adopt the spares that have been forked."""
@@ -577,17 +577,17 @@ class Parent:
         """Adopt the spares that have been forked, and end those that are seldom needed."""
         self.collect()
         if time.monotonic() - self.last_used > RELAX:
-            self._kept = 1
+            self._target = 1
             for spare in self._spares[1:]:
                 spare.end()
             del self._spares[1:]
 
     def _request_spares(self, count: int, *, rehearse: bool = True) -> None:
         for _ in range(count):
-            if not self._wanted:
+            if not self._requested:
                 self._asked = time.monotonic()
             self._send(("spare", os.urandom(8).hex().encode(), _has_terminal(os.getsid(0)), rehearse))
-            self._wanted += 1
+            self._requested += 1
 
     def _send(self, message: tuple[Any, ...]) -> None:
         data = marshal.dumps(message, 2)
@@ -600,9 +600,9 @@ class Parent:
     def _collect(self) -> None:
         """Take the spares that it has announced, and adopt those that have reported."""
         try:
-            while self._wanted and _readable(self.control.fileno()):
+            while self._requested and _readable(self.control.fileno()):
                 marker, links = _received(self.control)
-                self._wanted -= 1
+                self._requested -= 1
                 self._asked = time.monotonic()
                 if not links:
                     raise self._fault("its parent can't fork")

@@ -52,7 +52,7 @@ from billhook.runners.worker import (
     unchanged,
 )
 
-OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+OWN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _INSTALLED = tuple(
     os.path.abspath(path) + os.sep
     for key, path in sysconfig.get_paths().items()
@@ -72,7 +72,7 @@ class LoadedFiles:
         look = SourceFileLoader.path_stats
 
         def path_stats(loader: SourceFileLoader, path: str) -> Mapping[str, Any]:
-            if not os.path.abspath(path).startswith((OURS, *_INSTALLED)):
+            if not os.path.abspath(path).startswith((OWN_FOLDER, *_INSTALLED)):
                 self._note(path)
             return look(loader, path)
 
@@ -144,7 +144,7 @@ def _answers(project: "_Project", shared: "_RequestState") -> Iterator[bytes]:
             longest = max(deadline - began, *(one.seconds for one in request.calls), 0.0)
             faulthandler.dump_traceback_later(longest + 1, exit=True, file=2)
             watched = began + longest + 0.5
-        body = _fitted(project.ask(call, shared, deadline))
+        body = _fitted(project.handle(call, shared, deadline))
         yield body
         asked = True
         if not shared.continues_after(call, body, began):
@@ -303,7 +303,7 @@ class _Project:
         self._environment, self._variables = dict(os.environ), dict(_variables)
         self._mask = os.umask(0o077)
 
-    def ask(self, call: FunctionCall, shared: _RequestState, deadline: float) -> WorkerReply:
+    def handle(self, call: FunctionCall, shared: _RequestState, deadline: float) -> WorkerReply:
         began = time.monotonic()
         told = self._run_call(call, shared, deadline)
         _flush()
@@ -392,7 +392,7 @@ class _Project:
     def _place(self, trace: TracebackType | None) -> str:
         """The last line of the traceback in the project's code, or at least not in ours."""
         frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(trace)]
-        others = [one for one in frames if not one[0].startswith((OURS, "<frozen"))]
+        others = [one for one in frames if not one[0].startswith((OWN_FOLDER, "<frozen"))]
         theirs = [one for one in others if self._near(one[0]) != one[0]] or others
         return f"{self._near(theirs[-1][0])}:{theirs[-1][1]}" if theirs else ""
 

@@ -46,7 +46,7 @@ ANSWERS: Final = 3.0  # seconds in which a healthy daemon reports its status, ev
 BEGINS: Final = 20.0  # seconds in which a new daemon is ready
 ENDS: Final = 40.0  # seconds in which a stopped daemon has ended: it finishes pending requests first
 PAGE_FILE: Final = "page.html"  # opens the page in a browser
-TAKEN: Final = 75  # the exit code of a daemon if another one is already running
+ALREADY_RUNNING: Final = 75  # the exit code of a daemon if another one is already running
 
 Waiting = Callable[[], None]  # called repeatedly while waiting
 
@@ -182,7 +182,7 @@ def _complain(child: "subprocess.Popen[bytes]", root: Path) -> None:
     assert child.stderr is not None
     with child.stderr:
         said = child.stderr.read(1 << 16).decode("utf-8", "replace").strip()
-    if child.returncode == TAKEN:
+    if child.returncode == ALREADY_RUNNING:
         return
     message, _, hint = said.removeprefix("error: ").partition("\n\nhint: ")
     message = message or f"the daemon ended at once, with exit code {child.returncode}"

@@ -81,9 +81,9 @@ class EnginePool:
         answering.read_files = False
         with client_env.Serving(whom):
             try:
-                heard = answering.prepare(asked.argv)
-                if heard is not None:
-                    return heard
+                response = answering.prepare(asked.argv)
+                if response is not None:
+                    return response
                 if not answering.is_synchronous:
                     return _rest(answering.judge, answering, whom)
                 said = answering.judge_at_once()

@@ -65,12 +65,12 @@ class Arguments(msgspec.Struct):
     def take(self, argv: list[str]) -> None:
         """Read a command line. Raises UsageError; the arguments before the error are kept."""
         said = tuple(argv)
-        known = _taken.get(said)
+        known = _parsed.get(said)
         if known is None:
             self._take_words(list(argv))
-            if len(_taken) >= _MOST_TAKEN:
-                _taken.clear()
-            _taken[said] = replace(self, files=list(self.files))
+            if len(_parsed) >= _MOST_PARSED:
+                _parsed.clear()
+            _parsed[said] = replace(self, files=list(self.files))
             return
         self.dialect, self.on_failure, self.files = known.dialect, known.on_failure, list(known.files)
         self.event, self.seconds, self.source = known.event, known.seconds, known.source
@@ -102,8 +102,8 @@ class Arguments(msgspec.Struct):
             setattr(self, _FIELDS[option], value)
 
 
-_taken: dict[tuple[str, ...], Arguments] = {}  # the last command lines: an agent uses the same one each time
-_MOST_TAKEN = 64
+_parsed: dict[tuple[str, ...], Arguments] = {}  # the last command lines: an agent uses the same one each time
+_MOST_PARSED = 64
 
 
 def _seconds(text: str) -> float:
@@ -322,7 +322,7 @@ def _likeness(name: str, whole: Mapping[str, Any]) -> Event:
 Fire = Callable[["Config", Event], Awaitable[Verdict]]  # runs the hooks of a configuration for an event
 
 _BLOCKS = (Block.DENY, Block.NOT_HONOURED, Block.STOP, Block.MODEL)  # where a refusal has an effect
-_HELD = (Decision.DENY, Decision.ASK, Decision.DEFER)
+_DECISIVE = (Decision.DENY, Decision.ASK, Decision.DEFER)
 _STARTS = ("SessionStart", "Setup")  # events that never come over HTTP
 _DEEPEST = 3  # nested calls: a hook that calls billhook, which runs hooks that call billhook. More is a loop
 
@@ -334,7 +334,7 @@ class HookResponse(msgspec.Struct, frozen=True):
     stdout: bytes = b""
     stderr: bytes = b""  # part of the answer in some dialects
     lines: tuple[str, ...] = ()  # for stderr: problems and notes for the user
-    unheard: "HookResponse | None" = None  # the response if stdout can't be written: then the exit code must refuse
+    fallback: "HookResponse | None" = None  # the response if stdout can't be written: then the exit code must refuse
 
     @property
     def all_of_stderr(self) -> bytes:
@@ -355,7 +355,7 @@ class HookServer:
         self.arguments = Arguments()
         self.agent = ""  # the calling agent, once the event was read
         self.over = ""  # how the event arrived, if not through a command hook
-        self._stdin, self._ask = stdin, fire
+        self._stdin, self._fire = stdin, fire
         self.stdin: bytes | None = None
         self.event: Event | None = None
         self.remains: Event | None = None  # the readable part of an invalid event
@@ -428,12 +428,12 @@ class HookServer:
         if self.ends is not None:
             self._look_at_the_clock()
         if not self._may_come_twice:
-            return self._encoded_response(await self._ask(self.config, self.event), self.config)
+            return self._encoded_response(await self._fire(self.config, self.event), self.config)
         judged = await self._judged_once(self.config, self.event)
         return self._response(self.event, judged.answer, judged.warnings, _notes(self.event, self.config, self.host))
 
     def judge_at_once(self) -> HookResponse | Coroutine[Any, Any, HookResponse]:
-        """The same without a loop, if `nobody_waits`. A question that waits for a person needs one: then the coroutine,
+        """The same without a loop, if `is_synchronous`. A question that waits for a person needs one: then the coroutine,
         which has begun."""
         judging = self.judge()
         try:
@@ -465,7 +465,7 @@ class HookServer:
 
         async def judged() -> SharedVerdict:
             self._look_at_the_clock()
-            verdict = await self._ask(config, event)
+            verdict = await self._fire(config, event)
             answer = verdict.as_answer(self.dialect.meanings.join)
             if answer.decision in (Decision.ASK, Decision.DENY):  # a refusal explains how to allow the call
                 answer = encoded(verdict, self.dialect).answer
@@ -557,22 +557,22 @@ class HookServer:
             answer, written = renamed, written if renamed is answer else None
         if written is None:
             written = self.dialect.write_exit(event, answer)
-        spoken = written.exit.stderr
+        stderr = written.exit.stderr
         lines = list(warnings)
         if written.lost or written.held:
-            unsaid = [*written.lost, *(self._hold_context(event, written.held) if written.held else ())]
-            lines += [f"the `{self.dialect_name}` dialect can't express everything: {lost}" for lost in unsaid]
-        if spoken:
-            lines = [line for line in lines if line.encode("utf-8", "replace") not in spoken]
+            losses = [*written.lost, *(self._hold_context(event, written.held) if written.held else ())]
+            lines += [f"the `{self.dialect_name}` dialect can't express everything: {lost}" for lost in losses]
+        if stderr:
+            lines = [line for line in lines if line.encode("utf-8", "replace") not in stderr]
         else:
             lines += [f"note: {note}" for note in notes]
-        heard = HookResponse(written.exit.code or 0, written.exit.stdout, spoken, tuple(lines))
-        if answer is NOTHING or not (answer.objects or answer.rewrites or answer.decision in _HELD):
-            return heard
+        response = HookResponse(written.exit.code or 0, written.exit.stdout, stderr, tuple(lines))
+        if answer is NOTHING or not (answer.objects or answer.rewrites or answer.decision in _DECISIVE):
+            return response
         gone = f"can't write the answer to stdout: {answer.reason or answer.decision.value}"
-        code = self.refusing_code if event.gates else heard.code
-        unheard = replace(heard, code=code, stdout=b"", lines=(gone, *lines))
-        return replace(heard, unheard=unheard)
+        code = self.refusing_code if event.gates else response.code
+        fallback = replace(response, code=code, stdout=b"", lines=(gone, *lines))
+        return replace(response, fallback=fallback)
 
     def _hold_context(self, event: Event, text: str) -> list[str]:
         """Keep context for an event that can carry it: what is lost."""
@@ -677,7 +677,7 @@ class HookServer:
             if entry.state == "runs"
             and not entry.declared.shadow
             and isinstance(entry.declared.action, FixedAnswer)
-            and entry.declared.action.decision in _HELD
+            and entry.declared.action.decision in _DECISIVE
         ]
         unread = any(read.source.layer == "explicit" for read in config.unreadable)
         return unread or any(_about(events, event) for events in guards)
@@ -749,10 +749,10 @@ def _with_hooks(config: "Config", keep: Callable[[Hook], object]) -> "Config":
     return replace(config, hooks=hooks, plan=Plan(hooks))
 
 
-def _for_part(config: "Config", name: str, spoken: str) -> "Config":
+def _for_part(config: "Config", name: str, dialect_name: str) -> "Config":
     """Only the hooks for a narrower event, if an entry is for that event beside the whole one: the others listen for
     the whole event."""
-    if whole_event(name, spoken) == name or not AGENTS[spoken].parts:
+    if whole_event(name, dialect_name) == name or not AGENTS[dialect_name].parts:
         return config
     from billhook.config.declaration import BUILTINS
     from billhook.config.entry import Part

@@ -39,7 +39,7 @@ _NAME: Final = "billhook"
 _MOST_SESSIONS: Final = 256
 _FLUSH: Final = 5.0  # seconds for the last export
 _PAUSE: Final = 0.05
-_TOLD: Final = 1.0  # seconds between two reports of the counts
+_INTERVAL: Final = 1.0  # seconds between two reports of the counts
 _SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _OBJECTIONS: Final = ("deny", "ask", "defer")
 
@@ -365,7 +365,7 @@ def main(lines: Iterable[bytes] = sys.stdin.buffer) -> None:
 def _report_counts(exporter: Exporter) -> None:
     while True:
         _print_counts(exporter.counts)
-        time.sleep(_TOLD)
+        time.sleep(_INTERVAL)
 
 
 def _print_counts(counts: dict[str, Any]) -> None:

@@ -168,7 +168,7 @@ def _recorded(doubt: Doubt, record: Record) -> Judgement | None:
     return NO_OBJECTION if skipped in ("condition false", "did not match") else None
 
 
-MOST_KEPT: Final = 20_000  # judgements that are kept for equal events
+MOST_CACHED: Final = 20_000  # judgements that are kept for equal events
 _MOST_FOLDERS: Final = 32  # configurations that are kept, one for each folder and agent
 _REDACTED: Final = b"[redacted "
 _CONTENT: Final = frozenset({"content", "new_string", "old_string", "edits", "new_source", "file_text"})
@@ -390,7 +390,7 @@ class Judge:
         )
         self._deciding = [hook for hook in self._engine.hooks if hook.run is not nothing]
         self._work: dict[str, str] = {}
-        self._kept: dict[bytes, Judgement] = {}
+        self._cache: dict[bytes, Judgement] = {}
         self._unchanged = UnchangedHooks(config, approved)
 
     @property
@@ -428,11 +428,11 @@ class Judge:
         key = _ENCODER.encode(
             (event, record.tool, record.cwd, record.permission_mode, record.agent_id, record.input, record.fields)
         )
-        found = self._kept.get(key)
+        found = self._cache.get(key)
         if found is None:
-            if len(self._kept) >= MOST_KEPT:
-                self._kept.clear()
-            found = self._kept[key] = self._fired(record, key)
+            if len(self._cache) >= MOST_CACHED:
+                self._cache.clear()
+            found = self._cache[key] = self._fired(record, key)
         return found
 
     def _work_for(self, event: str) -> str:

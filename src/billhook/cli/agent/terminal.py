@@ -19,7 +19,7 @@ import click
 from billhook.agent import ui_events as ui
 from billhook.agent.loop import AgentLoop
 from billhook.agent.ui_events import TurnEnded
-from billhook.cli.screen import is_terminal, not_written, say, say_json, shown_path, width
+from billhook.cli.screen import is_terminal, not_written, shown_path, width, write, write_json
 from billhook.core import strictjson, tools
 from billhook.core.text import counted, one_line, visible
 from billhook.engine.progress import HookCancelled, HookFinished, HookStarted, HookTimedOut
@@ -59,7 +59,7 @@ class _Stdout:
 class JsonStream(_Stdout):
     def __call__(self, event: Any) -> None:
         try:
-            say_json(event)
+            write_json(event)
         except OSError as error:
             self.lose(error)
 
@@ -116,7 +116,7 @@ class Screen(_Stdout):
             return
         self._break_line()
         self._wipe_prompt()
-        say(text, err=True)
+        write(text, err=True)
         if self._prompt:
             _put(self._prompt.rpartition("\n")[2])
 

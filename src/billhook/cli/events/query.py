@@ -503,11 +503,11 @@ def of_all(filters: Filters, readers: Iterable[LogReader], here: LogScope) -> Lo
     wanted = record_filter(filters, events, frozenset(map(tools.canonical, filters.tools)))
     sessions = split(filters.sessions)
 
-    def keep(record: Record) -> bool:
+    def matches(record: Record) -> bool:
         named = (record.session_name == one or record.session_id.startswith(one) for one in sessions)
         return (not sessions or any(named)) and (not filters.failed or failed(record))
 
-    return Logs.of_all(readers, wanted, here, keep if sessions or filters.failed else None, notes=_NOTES in events)
+    return Logs.of_all(readers, wanted, here, matches if sessions or filters.failed else None, notes=_NOTES in events)
 
 
 def record_filter(filters: Filters, events: frozenset[str], tools: frozenset[str]) -> RecordFilter:

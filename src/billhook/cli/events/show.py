@@ -57,7 +57,7 @@ def search_verb(words: tuple[str, ...], filters: query.Filters, part: query.Slic
     if in_json or minimal:
         printer.show(logs, found)
     elif found:
-        screen.say("\n".join(_screen([logs.whole(entry) for entry in found], text, printer)))
+        screen.write("\n".join(_screen([logs.whole(entry) for entry in found], text, printer)))
     printer.count(logs, len(found), part, filters=True)
     if not found and logs.count() and text != text.lower():
         screen.hint(f"case matters; try `{flat(text.lower())}`")
@@ -146,9 +146,9 @@ def show_verb(id_: str, in_json: bool) -> int:
     if in_json:
         click.echo(query.line_of(entry, record))
     else:
-        screen.say("\n".join(_record_screen(record, entry, query.SessionNames(where))))
+        screen.write("\n".join(_record_screen(record, entry, query.SessionNames(where))))
     if problem:
-        screen.say(f"{'' if in_json else chr(10)}note: {visible(problem)}", err=True)
+        screen.write(f"{'' if in_json else chr(10)}note: {visible(problem)}", err=True)
     if not in_json:
         screen.hint(f"`billhook explain {record.id}` shows which hook decided, and what would happen today")
     return 0

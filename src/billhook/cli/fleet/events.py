@@ -92,7 +92,7 @@ def events_verb(
             as_member(folder, fleet, work, member)
     elif not in_json or not shown:
         there = logs.count()
-        screen.say(f"{chr(10) if shown else ''}{shown:,} of {counted(there, 'record')} in the stream", err=True)
+        screen.write(f"{chr(10) if shown else ''}{shown:,} of {counted(there, 'record')} in the stream", err=True)
     return 0
 
 

@@ -18,7 +18,7 @@ from billhook.agents.without_hooks import WITHOUT_HOOKS
 from billhook.cli.install import entries, plan
 from billhook.cli.install.entries import PROGRAM, TOKEN_VARIABLE, EntryOptions, IfMissing, written_handlers
 from billhook.cli.options import at_terminal, choice, complete_among, flag, option, refuse_agents, usage
-from billhook.cli.screen import error_text, filled, hint, note, say, say_json, shown_path, with_shown_paths
+from billhook.cli.screen import error_text, filled, hint, note, shown_path, with_shown_paths, write, write_json
 from billhook.cli.trust import agreed
 from billhook.config import sources
 from billhook.config.edit_json import measured
@@ -99,7 +99,7 @@ def one_by_one(hosts: Iterable[Agent], do: Callable[[Agent], bool]) -> int:
         except BillhookError as error:
             verb = getattr(click.get_current_context(silent=True), "info_name", None) or ""
             error.hint = error.hint or f"`billhook {verb} --help` shows the usage"
-            say(error_text(error), err=True)
+            write(error_text(error), err=True)
             failed = True
     return 2 if failed else 0 if handled else 1
 
@@ -255,7 +255,7 @@ def verb(
         code = one_by_one(hosts, lambda host: asked.make(_planned(host, asked, options)))
     lines = list(dict.fromkeys(line for change in asked.done for line in _next_steps(change, options)))
     if lines and not asked.as_json and not dry:
-        say("\nnext\n" + "\n".join(f"  {line}" for line in lines))
+        write("\nnext\n" + "\n".join(f"  {line}" for line in lines))
     return code
 
 
@@ -278,7 +278,7 @@ class _InstallRequest(msgspec.Struct, kw_only=True):
     def show(self, change: plan.InstallChange) -> None:
         if not self.as_json and change.state not in ("already", "absent"):
             for line in _shown(change, self.dry):
-                say(line, whole=True)
+                write(line, whole=True)
 
     def carry_out(self, change: plan.InstallChange) -> bool:
         if not self.dry:
@@ -286,9 +286,9 @@ class _InstallRequest(msgspec.Struct, kw_only=True):
             _approve(change)
         self.done.append(change)
         if self.as_json:
-            say_json(as_data(change, dry=self.dry))
+            write_json(as_data(change, dry=self.dry))
             return True
-        say("\n".join(_lines(change, self.dry)))
+        write("\n".join(_lines(change, self.dry)))
         for text in change.notes:
             note(with_shown_paths(text))
         return True
@@ -344,10 +344,10 @@ def _install_all(hosts: Sequence[Agent], asked: _InstallRequest, options: EntryO
     """Plan the changes for all agents that are here, show them together, and make them after one question."""
     skipped = _skipped(hosts, asked, options)
     for name, why in skipped.items() if asked.as_json else ():
-        say_json({"agent": name, "scope": asked.scope, "state": "skipped", "why": why})
+        write_json({"agent": name, "scope": asked.scope, "state": "skipped", "why": why})
     if skipped and not asked.as_json:
         titles = ", ".join(AGENTS[name].title for name in skipped)
-        say(
+        write(
             "\n".join(filled(f"skipped, not found here{' or without HTTP hooks' if options.http else ''}: {titles}", 0))
         )
     changes: list[plan.InstallChange] = []
@@ -365,7 +365,7 @@ def _install_all(hosts: Sequence[Agent], asked: _InstallRequest, options: EntryO
     new = [change.target.host.title for change in changes if change.state != "already"]
     asks = new and not asked.dry and not asked.as_json and not yes and at_terminal()
     if asks and not agreed(f"Change the settings of {', '.join(new)}?"):
-        say("nothing was written")
+        write("nothing was written")
         return 1
     return _apply_all(changes, asked)
 
@@ -390,7 +390,7 @@ def _apply_all(changes: Sequence[plan.InstallChange], asked: _InstallRequest) ->
         try:
             asked.carry_out(change)
         except BillhookError as error:
-            say(error_text(error), err=True)
+            write(error_text(error), err=True)
             done = [one.file for one in asked.done if one.state != "already"]
             hint(f"written before that: {', '.join(map(shown_path, done))}" if done else "nothing was written")
             return 2

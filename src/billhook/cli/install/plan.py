@@ -80,15 +80,15 @@ class Target:
         self.real = behind(self.path, scope, project)
         self.data = content(self.real)
         self.shelf = BackupFolder(root, host, scope, self.real)
-        self.kept = self.shelf.kept()
-        self.untouched = self.kept is not None and digest(self.data) == self.kept.after
+        self.record = self.shelf.record()
+        self.untouched = self.record is not None and digest(self.data) == self.record.after
         """It was not changed since `install` wrote it."""
 
     @functools.cached_property
     def moved(self) -> AdoptionTarget | None:
         """The handlers adopted from it: by the record, or by the hooks.yaml if another user installed it."""
-        if self.kept is not None or not entries.written_handlers(measured(self.text()), self.host):
-            return self.kept.moved if self.kept is not None else None
+        if self.record is not None or not entries.written_handlers(measured(self.text()), self.host):
+            return self.record.moved if self.record is not None else None
         real = behind(hooks_file(self.scope, self.project), self.scope, self.project)
         data = content(real)
         return moved_into(real, data, self.host) if data is not None else None
@@ -118,18 +118,18 @@ class Target:
         return entries.without(text, self.host, lambda one: entries.is_written(one.data), self._original())
 
     def _original(self) -> str | None:
-        data = self.shelf.restored() if self.kept is not None and self.kept.existed else None
+        data = self.shelf.restored() if self.record is not None and self.record.existed else None
         return self.settings(data) if data is not None else None
 
     def restored(self) -> bytes | None:
         """The file after uninstalling; None: the file is removed."""
-        if self.untouched and self.kept is not None:
-            return self.shelf.restored() if self.kept.existed else None
+        if self.untouched and self.record is not None:
+            return self.shelf.restored() if self.record.existed else None
         if self.moved is None and (self.data is None or not entries.written_handlers(measured(self.text()), self.host)):
             return self.data
         text = put_back(self.clean(), self.host, self.moved.handlers if self.moved else ())
         text = as_it_was(text, self._original() if self.moved else None, self.host)
-        mine, root = self.kept is not None and not self.kept.existed, measured(text).root
+        mine, root = self.record is not None and not self.record.existed, measured(text).root
         empty = root is None or (not items(root) and text.strip("\ufeff \t\r\n") == text[root.start : root.end])
         return None if (mine or self.host.own_file) and empty else self.file(text)
 
@@ -140,7 +140,7 @@ class Target:
         """The files beside it, as `install` writes them. Raises BillhookError for another's file with that name."""
         changes = [self._companion(name, text.encode()) for name, text in self.host.companions]
         for one in changes:
-            if self.kept is None and one.before not in (None, one.after):
+            if self.record is None and one.before not in (None, one.after):
                 raise BillhookError("billhook did not write this file", place=one.path, hint="move it away")
         return changes
 
@@ -240,7 +240,7 @@ def _backup_record(target: Target, after: bytes, moved: AdoptionTarget | None) -
         file=target.real,
         existed=target.restored() is not None,
         after=digest(after),
-        made=target.kept.made if target.kept is not None else (),
+        made=target.record.made if target.record is not None else (),
         moved=moved,
     )
 
@@ -337,7 +337,7 @@ def carry_out(change: InstallChange) -> None:
     assert change.kept is not None
     # The first backup stays as long as only `install` has changed the file.
     before = None if target.untouched else target.data
-    target.shelf.keep(change.kept, before, change.restore, change.yaml_restore)
+    target.shelf.save(change.kept, before, change.restore, change.yaml_restore)
     made = {}
     for one in reversed(change.files):  # moved handlers are added before they are removed
         assert one.after is not None
@@ -347,11 +347,11 @@ def carry_out(change: InstallChange) -> None:
         moved = msgspec.structs.replace(moved, made=tuple(made[moved.file]))
     others = [folders for real, folders in made.items() if moved is None or real != moved.file]
     folders = tuple(itertools.chain(*others)) or change.kept.made
-    target.shelf.keep(msgspec.structs.replace(change.kept, made=folders, moved=moved))
+    target.shelf.save(msgspec.structs.replace(change.kept, made=folders, moved=moved))
 
 
 def _take_out(change: InstallChange) -> None:
-    target, kept = change.target, change.target.kept
+    target, kept = change.target, change.target.record
     for one in change.files:
         if one.before == one.after:
             continue
@@ -599,7 +599,7 @@ class BackupFolder:
         """The file just before the last change."""
         return self.folder / f"{self.name}.{_BEFORE}"
 
-    def kept(self) -> InstallBackup | None:
+    def record(self) -> InstallBackup | None:
         """The record of the installation; None if there is none. Raises BillhookError if it is damaged."""
         data = files.read_bytes(self.folder / _RECORD, _LARGEST, root=self.root)
         if data is None:
@@ -619,7 +619,7 @@ class BackupFolder:
         """The hooks.yaml before handlers were moved there; None if there was none."""
         return files.read_bytes(self.folder / _YAML, _LARGEST, root=self.root)
 
-    def keep(
+    def save(
         self, kept: InstallBackup, before: bytes | None = None, restore: bytes | None = None, yaml: bytes | None = None
     ) -> None:
         """Save the record and the given files. Raises StoreError; then nothing may be changed."""

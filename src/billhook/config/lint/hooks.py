@@ -401,13 +401,13 @@ def _answer_key(hook: HookDeclaration) -> str:
             return ""
 
 
-_TAKEN_BY: Final = {"options": Python, "interpreter": Python, "headers": Url, "allowed_env": Url}
+_FIELD_OF: Final = {"options": Python, "interpreter": Python, "headers": Url, "allowed_env": Url}
 _NAMED: Final = {Python: "python", Url: "url"}
 
 
 def lint_settings(hook: HookDeclaration) -> Iterator[Finding]:
     """BH510: settings of a function or an address beside another action."""
-    for field, action in _TAKEN_BY.items():
+    for field, action in _FIELD_OF.items():
         if field in hook.places and not isinstance(hook.action, action):
             key = spelling(field, json=hook.shape != "yaml")
             message = f"`{key}` has no effect here: it is a setting of `{_NAMED[action]}`"

@@ -138,8 +138,8 @@ class App(PageApp):
             error = BillhookError(f"unknown dialect `{dialect[:100]}`", place="path", hint=hint)
             return problem(404, error, headers={"connection": "close"})
         try:
-            answering, heard = await self._answered(request, dialect, f"http:{dialect}")
-            return self._worded(answering, heard)
+            answering, hook_response = await self._answered(request, dialect, f"http:{dialect}")
+            return self._worded(answering, hook_response)
         except (ClientDisconnect, HTTPException):
             raise
         except Exception as error:  # with an error status the event would continue
@@ -148,24 +148,24 @@ class App(PageApp):
                 raise
             return json_response(refusal_output(f"internal error: {type(error).__name__}", dialect))
 
-    def _worded(self, answering: OverHttp, heard: HookResponse) -> Response:
-        body = heard.stdout
-        if not body and heard.code:
+    def _worded(self, answering: OverHttp, hook_response: HookResponse) -> Response:
+        body = hook_response.stdout
+        if not body and hook_response.code:
             body = strictjson.encode(refusal_output(answering.why, answering.dialect_name))
         if not body and answering.arguments.on_failure != "allow":
             return self._unjudged(answering)
         response = Response(
             (body or b"{}") + b"\n", media_type="application/json", headers={**PLAIN, **_parting(answering)}
         )
-        for line in heard.lines[:_MOST_NOTES]:  # a command hook prints them on stderr
+        for line in hook_response.lines[:_MOST_NOTES]:  # a command hook prints them on stderr
             response.headers.append(NOTE, _UNPRINTABLE.sub(" ", line)[:_LONGEST_NOTE].strip())
         return response
 
     async def _fire(self, request: Request) -> Response:
-        answering, heard = await self._answered(request, "claude", "http")
+        answering, hook_response = await self._answered(request, "claude", "http")
         if answering.verdict is not None and not answering.why:
             return json_response(answering.verdict.to_dict())
-        if answering.fault is None and (heard.stdout or heard.code):
+        if answering.fault is None and (hook_response.stdout or hook_response.code):
             return json_response(refusal(answering).to_dict())
         return self._unjudged(answering)
 

@@ -20,7 +20,7 @@ _READS: Final = word_set("""
     start run push pull cp sync mv config login auth whoami open completion version search comment edit merge close
     checkout review rerun watch clone invoke tail ssh exec read
     """)
-_BEGINS = re.compile(r"(?:delete|terminate|destroy)[-_]|(?:delete|terminate|destroy)[A-Z]", re.IGNORECASE)
+_BEGINS = re.compile(r"(?:[Dd]elete|[Tt]erminate|[Dd]estroy)[-_A-Z]")
 _FORCED: Final = (
     "-y", "--yes", "-f", "--force", "-q", "--quiet", "--auto-approve", "--no-prompts", "--confirm",
     "--force-delete-without-recovery",
@@ -164,6 +164,7 @@ _AWS_OPENS: Final = """
 _GRANTS: Final = """
 --member=allUsers --member=allAuthenticatedUsers --role=roles/owner --role=roles/editor --source-ranges=0.0.0.0/0
 """
+_UNDOES: Final = "*teardown* *destroy* *uninstall* -e=*state=absent* --extra-vars=*state=absent*"
 _ANSIBLE: Final = "-i --inventory -m --module-name -a --args -u --user -l --limit -e --extra-vars"
 
 
@@ -244,15 +245,13 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     _row(
         "ansible-playbook",
-        "*teardown* *destroy* *uninstall* -e=*state=absent* --extra-vars=*state=absent*",
+        _UNDOES,
         values=f"{_ANSIBLE} -t --tags --skip-tags",
-        dry="-C --check --syntax-check --list-tasks --list-hosts --list-tags",
+        dry="-C --check --syntax-check --list-*",
     ),
     _row("packer build", "-force --force", heavy="", values="-var -var-file -only -except"),
-    _row("rndc delzone"),
-    _row("dnscontrol push"),
     _row("octodns-sync", "--doit", heavy="--force", values="--config-file"),
-    _row("tailscale logout|down"),
+    _row("rndc|dnscontrol|tailscale delzone|push|logout|down"),
     _row("proxmox-backup-client snapshot|group forget", values="--repository --ns"),
     _row("duplicacy prune", "-a -all -keep -exclusive", heavy="-exclusive", values="-keep -storage -r -t -id"),
     _row("rdiff-backup", "--remove-older-than", heavy="--force", values="--remove-older-than"),
@@ -273,9 +272,8 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("az vm|vmss|webapp|aks|functionapp stop|deallocate", kind="kill", values=_AZURE),
     _row("aws * authorize-*|attach-*|put-*|modify-*", _AWS_OPENS, kind="permissions", values=_AWS_VALUES),
     _row("aws s3api put-bucket-policy", kind="permissions", values=_AWS),
-    _row("aws s3api put-bucket-lifecycle*", kind="destroy-data", values=_AWS),
     _row("aws s3api put-bucket-versioning", "*Suspended*", values=f"{_AWS} --versioning-configuration"),
-    _row("aws secretsmanager put-secret-value|update-secret", values=f"{_AWS} --secret-id", kind="destroy-data"),
+    _row("aws * put-bucket-lifecycle*|put-secret-value|update-secret", kind="destroy-data", values=_AWS),
     _row("aws rds|ec2 reboot-*", kind="kill", values=_AWS),
     _row("aws cloudwatch|events disable-*", heavy="", values=_AWS),
     _row("gsutil lifecycle|versioning set", heavy=""),

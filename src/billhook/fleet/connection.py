@@ -91,7 +91,9 @@ async def api(client: "Client", subject: str, request: Any = None) -> dict[str, 
     return _answer(subject, await send_request(client, f"$JS.API.{subject}", data))
 
 
-async def send_request(client: "Client", subject: str, data: bytes = b"", headers: dict[str, str] | None = None) -> "Msg":
+async def send_request(
+    client: "Client", subject: str, data: bytes = b"", headers: dict[str, str] | None = None
+) -> "Msg":
     """The reply to a request. Raises FleetError."""
     from nats.errors import Error as NatsError
 

@@ -49,6 +49,7 @@ _VERBS: Final = rows_by_program(
         # history
         Row("commit", "rewrite-history", "none", needs="--amend", dry="--dry-run", values=_MESSAGES, weight="light"),
         Row("rebase", "rewrite-history", "none", dry=_PAUSED, weight="light"),
+        Row("rebase", "rewrite-history", "none", needs="--root", dry=_PAUSED),
         Row("filter-branch", "rewrite-history", "none"),
         Row("filter-repo", "rewrite-history", "none", dry="--analyze --dry-run", heavy="--force -f"),
         Row("replace", "rewrite-history", "all", dry="-d --delete -l --list"),

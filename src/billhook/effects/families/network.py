@@ -192,6 +192,7 @@ _RCLONE: Final = "--config --filter --include --exclude --transfers --bwlimit --
 ROWS: Final[tuple[Row, ...]] = (
     Row("rclone sync|delete|deletefile|purge|rmdir|rmdirs|cleanup|dedupe", "destroy-data", "last", dry="-n --dry-run",
         values=_RCLONE, scope="remote"),
+    Row("rclone move|moveto", "delete", "first", files=True, dry="-n --dry-run", values=_RCLONE, recursive="always"),
     Row("s3cmd del", "destroy-data", needs="--recursive -r --force -f", dry="-n --dry-run", scope="remote"),
     Row("s3cmd rb", "destroy-data", dry="-n --dry-run", scope="remote"),
     Row("s3cmd sync", "destroy-data", "last", needs="--delete-removed", dry="-n --dry-run", scope="remote"),

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from billhook.fleet import server
 from billhook.fleet.connection import connect
 from billhook.fleet.server import DevCluster
-from billhook.fleet.shipping import Shipper
+from billhook.fleet.shipper import Shipper
 from billhook.store.files import log_folder
 from billhook.store.log.eventlog import EventLog
 

@@ -46,7 +46,7 @@ class Caller:
         self.env = {**os.environ, "HOME": str(base), "BILLHOOK_HOME": str(base / "state"), "BILLHOOK_NO_DAEMON": "1"}
         billhook_init = [sys.executable, "-m", "billhook", "init"]
         subprocess.run(billhook_init, cwd=self.folder, env=self.env, check=True, capture_output=True)
-        self.server = Daemon(control.made(base / "state"), DaemonOptions(IDLE)).server
+        self.server = Daemon(control.ensure_folder(base / "state"), DaemonOptions(IDLE)).server
         self.server.loop = asyncio.get_running_loop()
         self.waiting: list[socket.socket] = []
 

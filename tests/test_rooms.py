@@ -44,7 +44,9 @@ def imports(source: str, module: str) -> Iterator[tuple[str, int]]:
             yield from ((a.name[9:], node.lineno) for a in node.names if a.name.startswith("billhook."))
         elif isinstance(node, ast.ImportFrom):
             yield from ((name, node.lineno) for name in imported_from(node, module.split(".")))
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__", "later")):
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
+            ("import_module", "__import__", "lazy_module")
+        ):
             for argument in node.args[:1]:
                 if isinstance(argument, ast.Constant) and str(argument.value).startswith("billhook."):
                     yield str(argument.value)[9:], node.lineno
@@ -119,7 +121,7 @@ def test_rooms_below_config_stay_independent() -> None:
         "from ..agents import claude",
         "def f():\n    from billhook.cli import main",
         "import importlib\nimportlib.import_module('billhook.runners.process')",
-        "process = later('billhook.runners.process')",
+        "process = lazy_module('billhook.runners.process')",
         "try:\n    import billhook.runners.spawn\nexcept ImportError:\n    pass",
     ],
 )

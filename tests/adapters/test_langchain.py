@@ -403,7 +403,7 @@ def _failing(response: Any, calls: list[str]) -> Any:
 
 def test_runs_that_raised_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """LangChain does not report the end of a run that raised; the oldest runs are removed, and are new ones later."""
-    monkeypatch.setattr(adapters, "_KEPT", 2)
+    monkeypatch.setattr(adapters, "_MOST_ENTRIES", 2)
     middleware = HookMiddleware([])
     for _ in range(4):
         with pytest.raises(ValueError, match="no such file"):

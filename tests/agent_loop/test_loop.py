@@ -149,11 +149,11 @@ def test_duplicate_tool_use_ids(wanted: str, budget: int, project: Project) -> N
 
 def test_duplicate_ids_after_clear(project: Project) -> None:
     """A session that started over still counts its earlier ids as used."""
-    from billhook.agent.factory import begin_anew
+    from billhook.agent.factory import start_over
 
     async def drive(agent: AgentLoop) -> list[TurnEnded]:
         first = await agent.turn("one")
-        await begin_anew(agent, project.config())
+        await start_over(agent, project.config())
         agent.model.left = 1  # type: ignore[attr-defined]
         return [first, await agent.turn("two")]
 
@@ -330,13 +330,13 @@ def test_setup(trigger: Any, project: Project) -> None:
 
 def test_sources_of_a_session(project: Project) -> None:
     """SessionStart has the source startup, resume, clear or compact."""
-    from billhook.agent.factory import begin_anew
+    from billhook.agent.factory import start_over
 
     async def drive(agent: AgentLoop) -> str:
         await agent.turn("one")
         first = agent.session.id
         await agent.compact("manual")
-        await begin_anew(agent, project.config())
+        await start_over(agent, project.config())
         assert (agent.messages, agent.session.id != first) == ([], True)
         await agent.turn("two")
         return first

@@ -9,7 +9,7 @@ import pytest
 
 from agent_loop.running import DONE, Project, bash, says, shell, started, tool, unique
 from billhook import Hook
-from billhook.agent.factory import begin_anew, open_agent
+from billhook.agent.factory import open_agent, start_over
 from billhook.agent.loop import AgentLoop
 from billhook.agent.script import ScriptedModel
 from billhook.agent.ui_events import SessionStarted, TextDelta, ToolCalled, ToolEnded, TurnEnded, VerdictShown
@@ -229,7 +229,7 @@ def test_start_over(project: Project) -> None:
     async def drive(agent: AgentLoop) -> TurnEnded:
         await agent.turn("the first")
         await started(tag)
-        await begin_anew(agent, project.config())
+        await start_over(agent, project.config())
         assert gone(tag, 5)
         return await agent.turn("two")
 

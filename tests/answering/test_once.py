@@ -284,14 +284,14 @@ def test_what_is_remembered_is_bounded(tmp_path: Path) -> None:
     assert len(record["calls"]) == 32
     call = CallRecord("s", "99", "b", 10.0)
     taken = calls.take(call)
-    calls.say(call, taken.id, {"answer": "x" * 300_000})
+    calls.save_answer(call, taken.id, {"answer": "x" * 300_000})
     assert calls.take(CallRecord("s", "99", "c", 10.0)).mine
 
 
 def test_after_the_window_it_is_another_call(tmp_path: Path) -> None:
     """What came long ago through another entry was another call."""
     calls, call = CallRecords(tmp_path), CallRecord("s", "k", "a", 0.05)
-    calls.say(call, calls.take(call).id, {})
+    calls.save_answer(call, calls.take(call).id, {})
     time.sleep(0.06)
     assert calls.take(replace(call, entry="b")).mine
 

@@ -75,7 +75,8 @@ def test_copilot_gets_its_own_words(agent: Agent) -> None:
     agent.variables = COPILOT
     heard = agent.ask(agent.copilot_as_claude(), "--as", "claude")
     assert heard.code == 0
-    assert (reported(heard)["permissionDecision"], reported(heard)["permissionDecisionReason"]) == ("deny", "not here")
+    assert reported(heard)["permissionDecision"] == "deny"
+    assert reported(heard)["permissionDecisionReason"].startswith("not here")
     assert reported(heard)["hookSpecificOutput"]["permissionDecision"] == "deny"
     assert agent.records()[0]["host"] == "copilot"
 
@@ -95,7 +96,7 @@ def test_gemini_gets_its_own_words_without_its_variables(agent: Agent) -> None:
     agent.hooks(DENY)
     sent = {**golden("gemini/BeforeTool-run_shell_command")["stdin"], "cwd": str(agent.project)}
     heard = agent.ask(sent, "--as", "claude")
-    assert (reported(heard)["decision"], reported(heard)["reason"]) == ("deny", "not here")
+    assert reported(heard)["decision"] == "deny" and reported(heard)["reason"].startswith("not here")
     assert agent.records()[0]["host"] == "gemini"
 
 

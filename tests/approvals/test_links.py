@@ -83,7 +83,7 @@ def test_other_answers_are_refused(tmp_path: Path) -> None:
 def test_a_link_works_once(tmp_path: Path) -> None:
     """A replayed request is valid, and the question has its answer already."""
     questions = Questions(tmp_path)
-    asked = questions.ask(question())
+    asked = questions.add(question())
     fields = dict(parse_qsl(urlsplit(signed_link(tmp_path, "https://h", asked.id, asked.until, OWNER)).query))
     for number in range(2):
         owner = check(tmp_path, asked.id, "allow", fields)

@@ -74,7 +74,7 @@ def test_a_question_waits_while_a_person_watches(home: Home, tmp_path: Path, wit
         eventually(lambda: is_watched(home.root))
         assert decision(ask(push(home, mode="default"))) == "ask"
         assert [decision(ask(push(home))) for _ in range(2)] == ["allow", "deny"]
-        Questions(home.root).ask(question())
+        Questions(home.root).add(question())
         watching.result()
     eventually(lambda: not is_watched(home.root))
     assert decision(ask(push(home, "git push other"))) == "ask"

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from billhook import PreToolUse
-from billhook.builtins.guard import _TELLERS, Guard, GuardSettings, harmless
+from billhook.builtins.guard import _PRINTERS, Guard, GuardSettings, harmless
 from billhook.core.hook import Context
 from billhook.effects.effect import ProtectedPaths
 from built_in.judging import disarms
@@ -30,7 +30,7 @@ WORDS = [
 ]
 
 
-@pytest.mark.parametrize("name", sorted(_TELLERS - {"git", "mkdir", "touch", "ruff"}))
+@pytest.mark.parametrize("name", sorted(_PRINTERS - {"git", "mkdir", "touch", "ruff"}))
 @settings(max_examples=20, deadline=None)
 @given(words=st.lists(st.sampled_from(WORDS) | st.from_regex(r"[A-Za-z0-9_,:=+@./-]{1,8}", fullmatch=True), max_size=5))
 def test_a_program_that_only_tells(name: str, words: list[str]) -> None:

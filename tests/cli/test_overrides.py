@@ -149,6 +149,13 @@ def test_every_agent_gets_the_code(place: Place, agent: str) -> None:
     assert "no pushes. The user can allow this call once: `billhook allow-once " in ended.out + ended.err, ended
 
 
+def test_vscode_gets_the_code(place: Place) -> None:
+    """VS Code's agent calls the entry of Claude Code."""
+    sent = {"hookEventName": "PreToolUse", "sessionId": "s", "cwd": str(place.project), "tool_name": "run_in_terminal"}
+    ended = place.run("hook", "--as", "claude", stdin=json.dumps(sent | {"tool_input": {"command": PUSH}}).encode())
+    assert "no pushes. The user can allow this call once: `billhook allow-once " in ended.out + ended.err, ended
+
+
 def test_test_events_have_no_code(place: Place) -> None:
     fired = place.run("fire", "PreToolUse", "--tool", "Bash", "--input", json.dumps({"command": PUSH}), "--json")
     assert fired.verdict["reason"] == "no pushes"

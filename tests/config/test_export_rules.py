@@ -79,6 +79,12 @@ def test_rules_that_can_not_be_expressed_are_named(folder: Folder) -> None:
     assert "no-sudo" not in told
 
 
+def test_a_broken_hook_is_named(folder: Folder) -> None:
+    folder.write("~/.config/billhook/hooks.yaml", "hooks: {bad: {events: PreToolUse, if: Bash(sudo *), deny: no}}")
+    told = " ".join(folder.billhook("list", "--host", "zed").err.split())
+    assert "not for Zed" in told and "`bad`" in told and "it does not run" in told
+
+
 @pytest.mark.parametrize("name", WITHOUT_HOOKS)
 @pytest.mark.parametrize("verb", ["install", "uninstall"])
 def test_agents_without_hooks_are_refused_in_one_sentence(folder: Folder, name: str, verb: str) -> None:

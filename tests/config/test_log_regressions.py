@@ -9,7 +9,7 @@ import pytest
 
 from billhook import Answer, Decision, Hook, PreToolUse, Verdict, inject, keep_going, notify, rewrite, stop
 from billhook.cli.screen import word_of
-from billhook.config.config import kept
+from billhook.config.config import read_snapshot
 from billhook.config.history import log_of
 from billhook.core.events import parse
 from billhook.store.files import log_folder
@@ -46,7 +46,7 @@ def told(project: Project) -> PastEvent:
     log = log_of(config)
     assert log is not None
     record = next(log.backward()).record
-    return look_back(record, kept(project.root, record.config))
+    return look_back(record, read_snapshot(project.root, record.config))
 
 
 def files(root: Path, folder: str) -> list[str]:

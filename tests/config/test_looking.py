@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from billhook.config.sources import MAX_KEPT, SETTLED, FileSnapshot, stat_identity
+from billhook.config.sources import MAX_CACHED, SETTLED, FileSnapshot, stat_identity
 
 LIMIT = 1 << 20
 
@@ -55,10 +55,10 @@ def test_what_is_not_a_regular_file_is_empty(tmp_path: Path, make: Callable[[str
 
 def test_a_long_file_is_read_whole_and_not_cached(tmp_path: Path) -> None:
     """Two reads return the current content each time."""
-    path = old(tmp_path / "long", b"a" * (3 * MAX_KEPT))
+    path = old(tmp_path / "long", b"a" * (3 * MAX_CACHED))
     look = FileSnapshot()
     assert look.read(str(path), LIMIT).data == path.read_bytes()
-    path.write_bytes(b"b" * (3 * MAX_KEPT))
+    path.write_bytes(b"b" * (3 * MAX_CACHED))
     assert look.read(str(path), LIMIT).data == path.read_bytes()
 
 

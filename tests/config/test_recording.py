@@ -13,7 +13,7 @@ import pytest
 
 from billhook import EVENTS, Answer, Hook, PreToolUse, Verdict
 from billhook.config import load_config
-from billhook.config.config import kept
+from billhook.config.config import read_snapshot
 from billhook.core.events import decode, parse
 from billhook.core.hook import Source
 from billhook.store.log import Record
@@ -184,7 +184,7 @@ def test_the_configuration_is_stored_once_by_its_hash(project: Project) -> None:
     assert hashes[0] == hashes[1] != hashes[2]
     assert len(list((project.root / "billhook" / "configs").iterdir())) == 2
     for one, name in ((hashes[0], "a"), (hashes[2], "b")):
-        content = kept(project.root, one)
+        content = read_snapshot(project.root, one)
         assert content is not None and content["project"] == str(project.folder)
         assert [hook["name"] for hook in content["hooks"]][-2:] == [name, "guard"]
 
@@ -194,7 +194,7 @@ def test_a_stored_configuration_that_was_changed_is_ignored(project: Project) ->
     bash(project)
     (path,) = (project.root / "billhook" / "configs").iterdir()
     path.write_bytes(path.read_bytes().replace(b"metrics", b"metrixs"))
-    assert kept(project.root, path.stem) is None and kept(project.root, "../../x") is None
+    assert read_snapshot(project.root, path.stem) is None and read_snapshot(project.root, "../../x") is None
 
 
 def test_every_event_is_recorded(project: Project) -> None:

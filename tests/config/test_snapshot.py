@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from billhook.config.config import ConfigSnapshot, kept
+from billhook.config.config import ConfigSnapshot, read_snapshot
 from billhook.store.files import StoreError
 from config.project import Project
 
@@ -21,21 +21,21 @@ def snapshot_of(project: Project) -> tuple[ConfigSnapshot, Path]:
 def test_a_file_of_the_wrong_size_is_written_again(project: Project, left: int) -> None:
     """By the next process: a crash may leave an empty file, and decisions could not be explained."""
     snapshot, path = snapshot_of(project)
-    snapshot.keep()
+    snapshot.save()
     path.write_bytes(path.read_bytes()[:left])
 
-    snapshot.keep()
-    assert kept(project.root, snapshot.hash) is None, "once in a process"
-    snapshot_of(project)[0].keep()
-    assert kept(project.root, snapshot.hash) is not None
+    snapshot.save()
+    assert read_snapshot(project.root, snapshot.hash) is None, "once in a process"
+    snapshot_of(project)[0].save()
+    assert read_snapshot(project.root, snapshot.hash) is not None
 
 
 def test_a_file_that_is_there_is_left_alone(project: Project) -> None:
     """The usual case needs only a `stat`."""
     snapshot, path = snapshot_of(project)
-    snapshot.keep()
+    snapshot.save()
     before = path.stat()
-    snapshot_of(project)[0].keep()
+    snapshot_of(project)[0].save()
     assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
@@ -58,8 +58,8 @@ def _folder(path: Path) -> None:
 def test_what_is_not_a_file_is_reported(project: Project, spoil: Callable[[Path], None]) -> None:
     """With its place and a hint, without blocking."""
     snapshot, path = snapshot_of(project)
-    snapshot.keep()
+    snapshot.save()
     spoil(path)
     with pytest.raises(StoreError) as told:
-        snapshot_of(project)[0].keep()
+        snapshot_of(project)[0].save()
     assert told.value.place == str(path) and told.value.hint

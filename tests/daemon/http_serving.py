@@ -31,7 +31,7 @@ for setting in sys.argv[2:]:
     setattr(globals()[module], name, float(value))
 
 async def main():
-    folder, served, ended = control.made(Path(sys.argv[1])), EnginePool(), asyncio.Event()
+    folder, served, ended = control.ensure_folder(Path(sys.argv[1])), EnginePool(), asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
 
     async def ask(reader, writer):

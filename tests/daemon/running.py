@@ -85,7 +85,7 @@ class Home:
 
     def status(self, pid: int = 0) -> DaemonStatus | None:
         """How the daemon is, of that process if one is given."""
-        found = control.ask(self.root)
+        found = control.query_status(self.root)
         return found if found is not None and (not pid or found.pid == pid) else None
 
     def billhook(self, *arguments: str, seconds: float = 60, **how: Any) -> "subprocess.CompletedProcess[str]":

@@ -30,7 +30,7 @@ from billhook.serve.engine_pool import EnginePool
 from billhook.serve.hook_server import guessed
 from billhook.serve.http import serve
 from billhook.serve.http.access import _no_token
-from billhook.serve.http.answer import as_json, held
+from billhook.serve.http.answer import as_json, refusal_output
 from billhook.store.files import StoreError
 from daemon.http_serving import Serving, serving
 
@@ -323,7 +323,7 @@ def test_a_refusal_of_an_unknown_event_refuses_and_keeps_no_agent_running(name: 
     """If the event is unknown, the answer refuses gates and lets an agent stop."""
     about, spoken = _sample(name), DIALECTS[dialect]
 
-    read = spoken.read_exit(about, Exit(code=0, stdout=json.dumps(held("?")).encode())).answer
+    read = spoken.read_exit(about, Exit(code=0, stdout=json.dumps(refusal_output("?")).encode())).answer
 
     if about.gates or about.block is Block.STOP:
         assert read.objects
@@ -348,7 +348,7 @@ def test_a_refusal_in_the_words_of_an_agent(dialect: str) -> None:
                 assert read.answer.objects and not read.error, (name, reported, output)
             elif about.gates and name not in rows:
                 assert read.answer.objects, (name, reported, output)
-        unknown = json.dumps(held("?", dialect)).encode()
+        unknown = json.dumps(refusal_output("?", dialect)).encode()
         if name == "PreToolUse":
             assert spoken.read_exit(about, Exit(code=0, stdout=unknown)).answer.objects
         if about.block is Block.KEEP_GOING and dialect not in ("qwen", "universal"):  # these can't be told to stop

@@ -176,7 +176,7 @@ def _full(root: Path) -> None:
 
 
 def _read_only(root: Path) -> None:
-    control.made(root)
+    control.ensure_folder(root)
     subprocess.run(["mount", "-o", "remount,ro", root], check=True)
 
 

@@ -69,9 +69,9 @@ def test_the_table_agrees_with_the_records(agent: Agent) -> None:
     """What start-up reads without importing a record is what the record has."""
     row = TABLE[agent.name]
     assert agent.transcripts == (agent.name in READERS)
-    if row.speaks:
+    if row.alias_of:
         assert (
-            row == AgentRow(speaks=row.speaks, also_reads=row.also_reads)
+            row == AgentRow(alias_of=row.alias_of, also_reads=row.also_reads)
             and agent.name not in DIALECTS
             and agent.reads_claude
         )

@@ -12,7 +12,7 @@ from billhook.fleet import link
 from billhook.fleet.connection import connect
 from billhook.fleet.members import AUDIT, Enrolment, FleetCredentials
 from billhook.fleet.reader import AuditMessage, messages
-from billhook.fleet.shipping import Shipper
+from billhook.fleet.shipper import Shipper
 from billhook.store.files import log_folder
 from billhook.store.log.eventlog import EventLog
 from billhook.store.log.reader import LogReader
@@ -44,7 +44,7 @@ def lines(root: Path, project: str = PROJECT) -> list[bytes]:
     return [entry.line for entry in LogReader(log_folder(root, project), root).forward(notes=True)]
 
 
-async def shipper(root: Path, member: Enrolment, cursor: str = "shipped.json") -> tuple[Any, Shipper]:
+async def new_shipper(root: Path, member: Enrolment, cursor: str = "shipped.json") -> tuple[Any, Shipper]:
     """A connection of a host, and what ships its logs."""
     client = await connect(member, member.url)
     file = root / "billhook" / "fleet" / cursor
@@ -55,7 +55,7 @@ def ship(root: Path, member: Enrolment, cursor: str = "shipped.json") -> Shipper
     """Ship everything that is there, as a new process does."""
 
     async def all_of_it() -> Shipper:
-        client, one = await shipper(root, member, cursor)
+        client, one = await new_shipper(root, member, cursor)
         while await one.ship():
             pass
         await client.close()

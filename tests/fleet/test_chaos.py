@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from billhook.fleet import link, server, shipping
+from billhook.fleet import link, server, shipper
 from billhook.fleet.members import AUDIT, Enrolment, enrol, read_credentials
 from billhook.fleet.server import DevCluster
 from daemon.running import Home
@@ -83,7 +83,7 @@ def shipping_hosts(cluster: Cluster, folder: Path, number: int = 3, **settings: 
     members = [cluster.host(root, **settings) for root in roots]
     with ExitStack() as stack:
         for root, member in zip(roots, members, strict=True):
-            stack.enter_context(linked(root, member, [shipping.follow]))
+            stack.enter_context(linked(root, member, [shipper.follow]))
         with Writer(roots) as writer:
             eventually(lambda: all(stream_has_some(cluster, one) for one in members), 30)
             yield writer
@@ -143,7 +143,7 @@ def test_network_is_cut(tmp_path: Path, how: str, nodes: int) -> None:
         one = Cluster(made)
         member = one.host(tmp_path)
         url = ",".join(f"nats://127.0.0.1:{proxy.port}" for proxy in proxies)
-        with linked(tmp_path, Enrolment(**{**struct(member), "url": url}), [shipping.follow]):
+        with linked(tmp_path, Enrolment(**{**struct(member), "url": url}), [shipper.follow]):
             with Writer([tmp_path]) as writer:
                 eventually(lambda: stream_has_some(one, member), 30)
                 for proxy in proxies:
@@ -205,8 +205,8 @@ def test_credentials_are_revoked(cluster: Cluster, tmp_path: Path) -> None:
     member = cluster.host(tmp_path)
     said: list[dict[str, Any]] = []
     with pytest.MonkeyPatch.context() as patch, Writer([tmp_path]) as writer:
-        patch.setattr(link, "_tell", said.append)
-        with linked(tmp_path, member, [shipping.follow]):
+        patch.setattr(link, "_print_status", said.append)
+        with linked(tmp_path, member, [shipper.follow]):
             eventually(lambda: stream_has_some(cluster, member), 30)
             cluster.cluster.write(server.without_member(cluster.record, member.name))
             eventually(lambda: said[-1]["connected"] is False and "uthoriz" in said[-1].get("problem", ""), 30)
@@ -216,7 +216,7 @@ def test_credentials_are_revoked(cluster: Cluster, tmp_path: Path) -> None:
         given = read_credentials(cluster.folder / f"{member.name}.creds")
         again = Enrolment(**struct(given), url=member.url)  # type: ignore[arg-type]
         enrol(tmp_path, again)
-        with linked(tmp_path, again, [shipping.follow]):
+        with linked(tmp_path, again, [shipper.follow]):
             time.sleep(2)
             writer.__exit__()
             eventually(lambda: cluster.arrived(tmp_path, again), _LATEST)
@@ -281,7 +281,7 @@ def test_a_week_later(cluster: Cluster, tmp_path: Path) -> None:
     """A host that was off with 60,000 records catches up, in order, while it writes new ones."""
     member = cluster.host(tmp_path)
     written(tmp_path, 60_000, max_bytes=8 << 20)
-    with linked(tmp_path, member, [shipping.follow]), Writer([tmp_path]) as writer:
+    with linked(tmp_path, member, [shipper.follow]), Writer([tmp_path]) as writer:
         time.sleep(1)
         writer.__exit__()
         eventually(lambda: cluster.arrived(tmp_path, member), _LATEST)

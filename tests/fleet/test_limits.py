@@ -61,7 +61,7 @@ def hosts(fleet: Fleet, folder: Path, number: int) -> Iterator[list[Path]]:
         for root in roots:
             stack.enter_context(linked(root, fleet.host(root), [limits.follow]))
         for root in roots:
-            eventually(partial(limiter._ask, root, f"warm {root}", 60.0, 1))
+            eventually(partial(limiter._request_count, root, f"warm {root}", 60.0, 1))
         yield roots
 
 
@@ -107,7 +107,7 @@ def test_twenty_daemons_admit_exactly_as_many_as_allowed(fleet: Fleet, tmp_path:
         for home in homes:
             home.start(program=_PATIENT)
         for home in homes:
-            eventually(partial(limiter._ask, home.root, f"warm {home.root}", 60.0, 1), 60)
+            eventually(partial(limiter._request_count, home.root, f"warm {home.root}", 60.0, 1), 60)
 
         def called(home: Home) -> str:
             """What an agent learns about a call on this machine."""
@@ -129,7 +129,7 @@ def test_deadline(tmp_path: Path) -> None:
     folder = (tmp_path / limiter.SOCKET).parent
     folder.mkdir(parents=True, mode=0o700)
     began = time.monotonic()
-    assert limiter._ask(tmp_path, "x", 60.0, 1) is None
+    assert limiter._request_count(tmp_path, "x", 60.0, 1) is None
     assert time.monotonic() - began < 0.04
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(tmp_path / limiter.SOCKET))
@@ -137,7 +137,7 @@ def test_deadline(tmp_path: Path) -> None:
         times = []
         for _ in range(5):
             began = time.monotonic()
-            assert limiter._ask(tmp_path, "x", 60.0, 1) is None
+            assert limiter._request_count(tmp_path, "x", 60.0, 1) is None
             times.append(time.monotonic() - began)
 
     assert 0.04 < min(times) < 0.08
@@ -151,7 +151,7 @@ def test_other_verdicts_do_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         entered.set()
         leave.wait(10)
 
-    monkeypatch.setattr(limiter, "_ask", waiting)
+    monkeypatch.setattr(limiter, "_request_count", waiting)
     engine = Engine([rate_limit(FileState(tmp_path), [shared("", 5)])])
     event = {"hook_event_name": "PreToolUse", "session_id": "s", "tool_name": "Bash", "tool_input": {"command": "x"}}
 
@@ -189,9 +189,9 @@ def test_calls_of_an_outage_are_counted_afterwards(fleet: Fleet, tmp_path: Path)
     away_from_the_end()
     assert [decide(tmp_path, limit) for _ in range(4)] == ["none"] * 4
     with linked(tmp_path, fleet.host(tmp_path), [limits.follow]):
-        eventually(lambda: limiter._ask(tmp_path, f"warm {tmp_path}", 60.0, 1))
+        eventually(lambda: limiter._request_count(tmp_path, f"warm {tmp_path}", 60.0, 1))
         found = [decide(tmp_path, limit) for _ in range(8)]
-        told = limiter._ask(tmp_path, key, 60.0, 1)
+        told = limiter._request_count(tmp_path, key, 60.0, 1)
 
     assert found == ["none"] * 6 + ["deny"] * 2
     assert told is not None and told.total == 13
@@ -212,10 +212,10 @@ def test_clock_that_is_wrong(fleet: Fleet, tmp_path: Path, monkeypatch: pytest.M
     key = f"clock {tmp_path}"
     away_from_the_end()
     with hosts(fleet, tmp_path, 1) as [right]:
-        first = limiter._ask(right, key, 60.0, 1)
+        first = limiter._request_count(right, key, 60.0, 1)
     monkeypatch.setattr(time, "time", lambda: 1e9)
     with hosts(fleet, tmp_path / "wrong", 1) as [wrong]:
-        second = limiter._ask(wrong, key, 60.0, 1)
+        second = limiter._request_count(wrong, key, 60.0, 1)
 
     assert first and second and (first.total, second.total) == (1, 2)
     assert second.left <= first.left

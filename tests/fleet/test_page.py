@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from billhook.approvals.queue import Questions
-from billhook.fleet import policy, questions, shipping
+from billhook.fleet import policy, questions, shipper
 from fleet.conftest import Fleet
 from fleet.hosts import eventually, linked, ship, written
 from fleet.test_questions import answered, asked, person
@@ -42,7 +42,7 @@ def test_views_of_all_hosts(fleet: Fleet, tmp_path: Path) -> None:
     """Each project with its host; what a host records meanwhile comes, too."""
     (tmp_path / "reader").mkdir()
     members = [fleet.host(tmp_path / name) for name in ("a", "b")]
-    with linked(tmp_path / "a", members[0], [shipping.follow]), linked(tmp_path / "b", members[1], [shipping.follow]):
+    with linked(tmp_path / "a", members[0], [shipper.follow]), linked(tmp_path / "b", members[1], [shipper.follow]):
         for name in ("a", "b"):
             written(tmp_path / name, 3)
         with page(fleet, tmp_path / "reader", "reader") as guest:

@@ -28,7 +28,7 @@ def asked(root: Path, seconds: float = 60.0) -> QueuedQuestion:
         id=id_, code=id_[:6].upper(), session="s", project="/srv/shop", agent="claude", event="PreToolUse", tool="Bash",
         call="git push", reason="a push", hooks=("pushes",), asked=now, until=now + seconds, key=id_,
     )  # fmt: skip
-    return Questions(root).ask(one)
+    return Questions(root).add(one)
 
 
 def answered(queue: Questions, id_: str) -> str:

@@ -335,7 +335,7 @@ def test_a_daemon_that_does_not_respond(home: Home) -> None:
 
     from billhook.serve import control
 
-    folder = control.made(home.root)
+    folder = control.ensure_folder(home.root)
     with socket.socket(socket.AF_UNIX) as listening:
         here = os.getcwd()
         os.chdir(folder)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from billhook.agents import AGENTS
 from billhook.agents.base import Agent, Scope, SettingsFormat
-from billhook.cli.install.entries import EntryOptions, is_written, ours, wanted, with_entries, without
+from billhook.cli.install.entries import EntryOptions, entries_for, is_written, with_entries, without, written_handlers
 from billhook.config.edit_json import decoded, measured
 from billhook.config.nodes import read_text
 from billhook.core.errors import BillhookError
@@ -40,7 +40,7 @@ def test_there_and_back(home: Home, shape: str) -> None:
     file.chmod(0o640)
     assert home.install().state == "installed"
     there = file.read_bytes()
-    assert len(ours(measured(decoded(there, str(file))), AGENTS["claude"])) == len(AGENTS["claude"].events)
+    assert len(written_handlers(measured(decoded(there, str(file))), AGENTS["claude"])) == len(AGENTS["claude"].events)
     _nothing_lost(data, there)
     assert home.install().state == "already"
     assert file.read_bytes() == there
@@ -110,10 +110,13 @@ YAML_FORMS = {
 
 
 def _ours_are_there(host: Agent, file: Path, before: str) -> None:
-    """billhook's entries, beside what was there."""
-    settings = decoded(host.format.read(file.read_bytes().decode()).encode(), str(file))
+    """billhook's entries, beside what was there, with its line ends and byte order mark."""
+    written = file.read_bytes().decode()
+    assert written.startswith("\ufeff") == before.startswith("\ufeff")
+    assert "\r\n" not in before or written.count("\n") == written.count("\r\n")
+    settings = decoded(host.format.read(written).encode(), str(file))
     document = measured(settings)
-    assert len(ours(document, host)) == len(host.events)
+    assert len(written_handlers(document, host)) == len(host.events)
     assert "./mine.sh" not in before or "./mine.sh" in settings
 
 
@@ -229,7 +232,7 @@ def test_entries_removed_by_the_user(home: Home) -> None:
     file.write_text('{"model": "b"}')
     assert home.uninstall().state == "absent"
     assert file.read_text() == '{"model": "b"}'
-    assert home.target().kept is None, "nothing is remembered any more"
+    assert home.target().record is None, "nothing is remembered any more"
     home.install()
     file.unlink()
     assert home.uninstall().state == "absent"
@@ -315,7 +318,7 @@ def test_many_layouts(text: str, name: str) -> None:
 def _in_and_out(text: str, host: Agent) -> None:
     if [one for one in read_text(text.encode(), "x.json").findings if one.code != "BH105"]:
         return
-    entries = wanted(host, ("PreToolUse", "Stop"), EntryOptions(scope="project"))
+    entries = entries_for(host, ("PreToolUse", "Stop"), EntryOptions(scope="project"))
     there = with_entries(text, host, entries)
     _nothing_lost(text.encode(), there.encode())
     now = plain(there.encode())

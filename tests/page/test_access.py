@@ -180,7 +180,7 @@ def signed(home: Home, guest: Visitor, id_: str, seconds: float = 60) -> str:
 def test_link_shows_and_answers(place: tuple[Home, Visitor]) -> None:
     """GET shows the question and answers nothing; POST answers it, once, for who got the link."""
     home, guest = place
-    one = Questions(home.root).ask(question("link", seconds=60, call="Bash: <script>alert(1)</script>"))
+    one = Questions(home.root).add(question("link", seconds=60, call="Bash: <script>alert(1)</script>"))
     link = signed(home, guest, one.id)
     for _ in range(2):
         shown = guest.http.get(link)
@@ -196,7 +196,7 @@ def test_link_shows_and_answers(place: tuple[Home, Visitor]) -> None:
 def test_link_through_a_proxy(place: tuple[Home, Visitor]) -> None:
     """The page of a link and its style are served under the user's own address; nothing else is."""
     home, guest = place
-    one = Questions(home.root).ask(question("proxy"))
+    one = Questions(home.root).add(question("proxy"))
     path = signed(home, guest, one.id).removeprefix(guest.base)
     style = re.search(r'rel="stylesheet" href="([^"]+)"', guest.http.get(path).text)
     assert style and raw(guest, f"/approve/{style[1]}", "host.example")[-3:] == b"200"
@@ -206,7 +206,7 @@ def test_link_through_a_proxy(place: tuple[Home, Visitor]) -> None:
 def test_link_that_was_changed(place: tuple[Home, Visitor]) -> None:
     """A wrong signature, an old link and an answer that was not signed do nothing, and show nothing."""
     home, guest = place
-    one = Questions(home.root).ask(question("changed", call="Bash: a secret plan"))
+    one = Questions(home.root).add(question("changed", call="Bash: a secret plan"))
     link, old = signed(home, guest, one.id), signed(home, guest, one.id, -5)
     for changed in (link.replace("allow=", "allow=0"), link.replace("by=Ada", "by=Bob"), old, link.split("?")[0]):
         for response in (guest.http.get(changed), guest.http.post(f"{changed}&answer=allow")):

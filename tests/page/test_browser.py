@@ -307,7 +307,7 @@ def test_answer_from_somewhere_else(page: Page, home: Home) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_page_of_a_link(chromium: Any, home: Home, scheme: str) -> None:
     """On a phone it shows the whole question, and answers it without scripts."""
-    one = Questions(home.root).ask(question(scheme, call=f"Bash: git push {'x' * 300}", content=f"+ {EVIL}"))
+    one = Questions(home.root).add(question(scheme, call=f"Bash: git push {'x' * 300}", content=f"+ {EVIL}"))
     link = channels.signed_link(home.root, visitor(home).base, one.id, time.time() + 60, LinkOwner("slack", "Sue"))
     context = chromium.new_context(viewport=PHONE, color_scheme=scheme, java_script_enabled=False)
     page = context.new_page()

@@ -238,10 +238,10 @@ def test_finished_questions_are_not_sent(place: tuple[Home, Visitor]) -> None:
     """Pages get the questions that can be answered, and the last three answers, not those of the whole day."""
     home, guest = place
     questions = Questions(home.root)
-    ids = [questions.ask(question(f"k{number}")).id for number in range(7)]
+    ids = [questions.add(question(f"k{number}")).id for number in range(7)]
     for id_ in ids[5::-1]:
         questions.answer(id_, True, "Ann", "page")
-    questions.ask(question("old", seconds=-2000))
+    questions.add(question("old", seconds=-2000))
     assert [one["id"] for one in guest.get("now")["questions"]] == [ids[6], *ids[2::-1]]
 
 

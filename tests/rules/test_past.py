@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from billhook.config.config import kept
+from billhook.config.config import read_snapshot
 from billhook.config.history import log_of
 from billhook.core.events import EVENTS
 from billhook.store.log import Record
@@ -41,7 +41,7 @@ def newest(project: Project) -> Record:
 def told(project: Project, record: Record | None = None, *, forget: bool = False) -> PastEvent:
     """The newest record, or another one, as it is explained today."""
     record = record or newest(project)
-    return look_back(record, None if forget else kept(project.root, record.config))
+    return look_back(record, None if forget else read_snapshot(project.root, record.config))
 
 
 def standings(past: PastEvent) -> dict[str, tuple[str, str]]:
@@ -148,7 +148,7 @@ def test_every_event_can_be_told_again(name: str, project: Project) -> None:
     for given in (None, {}, {"command": "ls"}, {"source": "startup", "prompt": "hi"}, [1], "x"):
         record = record_of(**{**fields, "input": given})
         assert told(project, record).record is record
-        assert Judges().of(str(project.folder), "claude").alone(record).word
+        assert Judges().of(str(project.folder), "claude").judge_single(record).word
 
 
 def test_an_event_as_it_was(project: Project) -> None:

@@ -44,7 +44,7 @@ class Hook:
     def spare(self) -> warm.Spare:
         """The only spare: the next call gets it."""
         parent = self.parent
-        until(lambda: parent.has_spare() and not parent._wanted and not parent._arriving)
+        until(lambda: parent.has_spare() and not parent._requested and not parent._arriving)
         for more in parent._spares[1:]:
             more.end()
         del parent._spares[1:]

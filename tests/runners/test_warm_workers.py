@@ -110,7 +110,7 @@ def test_a_changed_file_reaches_a_new_fork(tmp_path: Path) -> None:
 def test_if_a_parent_or_spare_fails_a_worker_starts_plain(tmp_path: Path, whose: str, number: int) -> None:
     project = Project(tmp_path)
     parent = project.parent
-    until(lambda: parent.has_spare() and not parent._wanted and not parent._arriving)
+    until(lambda: parent.has_spare() and not parent._requested and not parent._arriving)
     os.kill(parent.tree.leader, number)
     for spare in parent._spares:
         spare.is_fit = lambda: True  # type: ignore[method-assign]

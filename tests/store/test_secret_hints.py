@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billhook.core import strictjson
-from billhook.store.redaction import worth_trying
+from billhook.store.redaction import possible_rules
 from billhook.store.secrets import RULES, SHAPES, SecretNames
 
 NAMES = SecretNames(())
@@ -35,23 +35,23 @@ def test_the_look_misses_nothing(text: str) -> None:
     finding = {number for number, rule in enumerate(RULES) if any(rule.find(text))}
     named = {trigger for trigger in NAMES.triggers if trigger in text.lower()}
     for data in (text.encode(), strictjson.encode({"x": text})):
-        rules, triggers = worth_trying(data, NAMES)
+        rules, triggers = possible_rules(data, NAMES)
         assert finding <= {RULES.index(rule) for rule in rules}
         assert named <= set(triggers)
 
 
 def test_most_texts_are_clean(with_re2: bool) -> None:
     """Words that only begin like a token's prefix don't cost a search."""
-    rules, triggers = worth_trying(b'{"command":"ls -la src/file/work","description":"Lists"}', NAMES)
+    rules, triggers = possible_rules(b'{"command":"ls -la src/file/work","description":"Lists"}', NAMES)
     assert not rules and not triggers
     if with_re2:
-        assert worth_trying(b"ls src/task-list/oauth.py https://host/", NAMES) == ((), ())
+        assert possible_rules(b"ls src/task-list/oauth.py https://host/", NAMES) == ((), ())
 
 
 def test_a_record_that_names_a_file_of_hooks_is_clean(with_re2: bool) -> None:
     """A web hook's address has `hooks` in it, and so has every record of a hook from a file: that alone is no hint."""
     for place in ("/home/me/x/.claude/hooks.yaml", "/home/me/.claude/hooks/guard.py", "hooks.jsonl"):
-        rules, triggers = worth_trying(b'{"source":"%b"}' % place.encode(), NAMES)
+        rules, triggers = possible_rules(b'{"source":"%b"}' % place.encode(), NAMES)
         assert not rules and not triggers
 
 
@@ -59,4 +59,4 @@ def test_where_the_look_fails_everything_is_tried() -> None:
     """RE2 gives up when it has no room: that must not pass for a clean text."""
     names = SecretNames(())
     names.__dict__["looks"] = lambda data: []
-    assert worth_trying(b"ls", names) == (RULES, names.triggers)
+    assert possible_rules(b"ls", names) == (RULES, names.triggers)

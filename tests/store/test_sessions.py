@@ -12,7 +12,7 @@ import pytest
 from billhook.core.errors import UsageError
 from billhook.store import sessions as names
 from billhook.store.files import StoreError
-from billhook.store.sessions import KEPT, VERBS, SessionRecord, Sessions
+from billhook.store.sessions import MOST_SESSIONS, VERBS, SessionRecord, Sessions
 from billhook.store.state import FileState
 
 HERE = "/home/me/project"
@@ -170,11 +170,11 @@ def test_the_list_is_bounded(sessions: Sessions) -> None:
     state.update(
         "names",
         HERE,
-        lambda _: {"sessions": [{"session_id": f"s{n}", "name": f"n{n}", "at": ""} for n in range(KEPT + 50)]},
+        lambda _: {"sessions": [{"session_id": f"s{n}", "name": f"n{n}", "at": ""} for n in range(MOST_SESSIONS + 50)]},
     )
     sessions.named("new", HERE)
     recent = sessions.recent(HERE)
-    assert len(recent) == KEPT and recent[0].session_id == "new" and recent[-1].session_id == "s51"
+    assert len(recent) == MOST_SESSIONS and recent[0].session_id == "new" and recent[-1].session_id == "s51"
 
     for number in range(4):
         sessions.named(f"{number}" * 200_000, HERE)

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from billhook.store.files import LockFile, StoreError, locked
-from billhook.store.state import COUNTED_ANEW, FOLDERS, LARGEST, FileState, Value
+from billhook.store.state import FOLDERS, LARGEST, RECREATED, FileState, Value
 from descriptors import open_descriptors
 
 KINDS = sorted(FOLDERS)
@@ -643,7 +643,7 @@ def test_a_damaged_record_is_no_record(tmp_path: Path, kind: str, data: bytes) -
         state.read(kind, "a")
     assert caught.value.place == str(file) and caught.value.hint == f"remove it: rm {file}"
 
-    if kind in COUNTED_ANEW:
+    if kind in RECREATED:
         assert state.update(kind, "a", one_more) == {"count": 1} == state.read(kind, "a")
         return
     with pytest.raises(StoreError, match="damaged"):

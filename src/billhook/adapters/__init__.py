@@ -33,7 +33,7 @@ Tell = Callable[[str], None]  # shows a line to the user
 
 K = TypeVar("K")
 V = TypeVar("V")
-_KEPT: Final = 1024
+_MOST_ENTRIES: Final = 1024
 _log = logging.getLogger("billhook.adapters")
 
 
@@ -65,7 +65,7 @@ def engine_for(
         from billhook.config.notices import notes
 
         config = load_config(cwd or None)
-        say(notes(config), tell)
+        report(notes(config), tell)
         return config.engine(host=host)
     given = [hooks] if isinstance(hooks, Hook) or not isinstance(hooks, Iterable) else list(hooks)
     for hook in given:
@@ -86,7 +86,7 @@ def prepared(
     return engine, {"names": names, "tell": tell, **session}
 
 
-def say(lines: Iterable[str], tell: Tell | None) -> None:
+def report(lines: Iterable[str], tell: Tell | None) -> None:
     """Report problems to the user, or to the log if there is no `tell`."""
     for line in lines:
         (tell or _log.warning)(line)
@@ -110,19 +110,19 @@ class AdapterRun(Session):
         verdict = await super().ask_hooks(event, deadline=deadline, **fields)
         if verdict.tool_output is not UNSET:
             self._outputs[fields.get("tool_use_id", "")] = verdict.tool_output
-        say(verdict.warnings, self._tell)  # a failed hook is always reported
+        report(verdict.warnings, self._tell)  # a failed hook is always reported
         for line in () if verdict.quiet else verdict.messages:
             (self._tell or _log.info)(line)
         return verdict
 
     def _bounded(self, verdict: Verdict) -> Verdict:
         bounded = super()._bounded(verdict)
-        say(bounded.messages[len(verdict.messages) :], self._tell)  # the note that it was kept running too often
+        report(bounded.messages[len(verdict.messages) :], self._tell)  # the note that it was kept running too often
         return bounded
 
-    def say(self, line: str) -> None:
+    def report(self, line: str) -> None:
         """Report a problem to the user."""
-        say([line], self._tell)
+        report([line], self._tell)
 
     async def before_tool(
         self, name: str, tool_input: dict[str, Any], *, tool_use_id: str = "", sent: SentInput | None = None
@@ -185,20 +185,20 @@ class Attempt:
 
     def __call__(self, given: dict[str, Any]) -> Any:
         """For a SyncSession."""
-        with self._kept():
+        with self._recorded_error():
             self.output = self._invoke(given)
         self.read = self._read(self.output)
         return self.read
 
     async def wait(self, given: dict[str, Any]) -> Any:
         """For a Session."""
-        with self._kept():
+        with self._recorded_error():
             self.output = await awaited(self._invoke(given))
         self.read = self._read(self.output)
         return self.read
 
     @contextmanager
-    def _kept(self) -> Iterator[None]:
+    def _recorded_error(self) -> Iterator[None]:
         self.began = True
         try:
             yield
@@ -224,7 +224,7 @@ class RunCache(OrderedDict[K, V]):
 
     def __setitem__(self, key: K, run: V) -> None:
         super().__setitem__(key, run)
-        while len(self) > _KEPT:
+        while len(self) > _MOST_ENTRIES:
             self.popitem(last=False)
 
 
@@ -242,13 +242,13 @@ async def attempted(
 def passing(ask: Callable[..., Any], errors: tuple[type[Exception], ...]) -> Callable[..., Awaitable[Any]]:
     """The same `ask`, which may raise its framework's control-flow exception instead of answering."""
 
-    async def asked(question: Any) -> Any:
+    async def guarded(question: Any) -> Any:
         try:
             return await awaited(ask(question))
         except errors as error:
             raise PassingError(error) from None
 
-    return asked
+    return guarded
 
 
 def plain(value: Any) -> Any:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, get_args
 
-from billhook.adapters import Hooks, Tell, engine_for, not_installed, say
+from billhook.adapters import Hooks, Tell, engine_for, not_installed, report
 from billhook.agents.downgrade import shape_output
 from billhook.core import dialect_traits
 from billhook.core.answer_json import write_output
@@ -57,10 +57,10 @@ def _answers(engine: Engine, deadline: float, tell: Tell | None) -> Answers:
             answer = shape_output(event, verdict.as_answer(rows.join)).answer
             output, lost = write_output(event, answer, rows)
         except Exception as error:  # Claude Code gets the failure and blocks, but does not show it to the user
-            say([f"{payload.get('hook_event_name')} was not checked: {type(error).__name__}: {error}"], tell)
+            report([f"{payload.get('hook_event_name')} was not checked: {type(error).__name__}: {error}"], tell)
             raise
         ended = [f"the run ends: {answer.stop_reason or 'a hook stopped it'}"] if answer.stop else []
-        say([*verdict.warnings, *ended, *(f"Claude Code can't express: {one}" for one in lost)], tell)
+        report([*verdict.warnings, *ended, *(f"Claude Code can't express: {one}" for one in lost)], tell)
         return output
 
     return answer

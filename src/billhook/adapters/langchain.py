@@ -90,7 +90,7 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
     @hook_config(can_jump_to=["model"])
     async def aafter_agent(self, state: HookState, runtime: Any) -> dict[str, Any] | None:
         run = self._run(state)
-        ending = await run.stop(_said(state)) if run.stopped is None else None
+        ending = await run.stop(_last_message(state)) if run.stopped is None else None
         if ending is not None and ending.keep_going:
             return {"messages": [HumanMessage(ending.reason or "Go on.")], "jump_to": "model"}
         self._runs.pop(_key(state), None)
@@ -115,7 +115,7 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
         run = self._run(request.state)
         context = run.take_context()
         try:
-            return handler(_told(request, context))
+            return handler(_with_context(request, context))
         except Exception as error:
             run_to_end(_failed(run, context, error))
             raise
@@ -124,7 +124,7 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
         run = self._run(request.state)
         context = run.take_context()
         try:
-            return await handler(_told(request, context))
+            return await handler(_with_context(request, context))
         except Exception as error:
             await _failed(run, context, error)
             raise
@@ -136,24 +136,24 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
         attempt = _attempt(request, handler)
         with attempt.raising():
             result = SyncSession(run).call_tool(call["name"], call["args"], attempt, tool_use_id=call["id"] or "")
-        self._say_lost(run, request.state)
+        self._report_lost(run, request.state)
         return _message(run, request, attempt, result)
 
     async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         run, call = self._run(request.state), request.tool_call
         attempt = _attempt(request, handler)
         result = await runs.attempted(run, call["name"], call["args"], attempt, call["id"] or "")
-        self._say_lost(run, request.state)
+        self._report_lost(run, request.state)
         return _message(run, request, attempt, result)
 
-    def _say_lost(self, run: runs.AdapterRun, state: Any) -> None:
+    def _report_lost(self, run: runs.AdapterRun, state: Any) -> None:
         """Outside of an agent only the result of the call can be used: report other answers of hooks."""
         if _key(state):
             return
         if run.stopped is not None:
-            run.say(f"a hook stopped the run ({run.stopped}), which only works inside an agent")
+            run.report(f"a hook stopped the run ({run.stopped}), which only works inside an agent")
         if context := run.take_context():
-            run.say(f"a hook's context for the model was ignored outside of an agent: {context}")
+            run.report(f"a hook's context for the model was ignored outside of an agent: {context}")
 
 
 def _key(state: Any) -> str:
@@ -178,12 +178,12 @@ def _prompts(state: HookState) -> list[AnyMessage]:
     return [message for message in messages[spoke + 1 :] if isinstance(message, HumanMessage)]
 
 
-def _said(state: HookState) -> str | None:
+def _last_message(state: HookState) -> str | None:
     messages = state["messages"]
     return messages[-1].text if messages and isinstance(messages[-1], AIMessage) else None
 
 
-def _told(request: Any, context: str) -> Any:
+def _with_context(request: Any, context: str) -> Any:
     """The request with the hooks' context at the end of its system message."""
     if not context:
         return request

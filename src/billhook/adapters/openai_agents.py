@@ -193,7 +193,7 @@ class Hooked(RunHooks[Any]):
         self._runs[id(context.usage)] = (context.usage, run)
         return await run.__aenter__()
 
-    async def told(self, context: RunContextWrapper[Any], instructions: str | None) -> str | None:
+    async def with_context(self, context: RunContextWrapper[Any], instructions: str | None) -> str | None:
         """The instructions for the next model call, with the hooks' context at their end."""
         run = await self._run(context)
         if run.stopped is not None:
@@ -214,7 +214,7 @@ class Hooked(RunHooks[Any]):
         if known is not None and not known[1].has_ended:
             ending = await known[1].stop(text_of(runs.plain(output)))
             if ending.keep_going:
-                known[1].say(f"a hook asked to continue ({ending.reason}), which only `Hooked.run` supports")
+                known[1].report(f"a hook asked to continue ({ending.reason}), which only `Hooked.run` supports")
             await self._close(context)
 
     async def _close(self, context: RunContextWrapper[Any]) -> None:
@@ -235,7 +235,7 @@ def _judged_class(kind: type[Agent[Any]], hooked: Hooked) -> type[Agent[Any]]:
         return [hooked.tool(tool) if isinstance(tool, FunctionTool) else tool for tool in tools]
 
     async def get_system_prompt(self: Any, run_context: RunContextWrapper[Any]) -> str | None:
-        return await hooked.told(run_context, await kind.get_system_prompt(self, run_context))
+        return await hooked.with_context(run_context, await kind.get_system_prompt(self, run_context))
 
     own = {"get_all_tools": get_all_tools, "get_system_prompt": get_system_prompt, "billhook": hooked}
     return type(kind.__name__, (kind,), own)

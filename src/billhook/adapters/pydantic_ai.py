@@ -70,7 +70,7 @@ class HookCapability(AbstractCapability[Any]):
         about: dict[str, Any] = {
             "session_id": ctx.conversation_id or "",
             "source": "resume" if ctx.messages else "startup",
-            "ask": own._asked if self._ask or self._approval else None,
+            "ask": own._user_answer if self._ask or self._approval else None,
         }
         own._session = runs.AdapterRun(self.engine, **about | self._options)
         own._under_way = {}
@@ -96,7 +96,7 @@ class HookCapability(AbstractCapability[Any]):
                 raise
             finally:
                 if self._next:
-                    run.say(f"a hook asked to continue ({self._next}), but the answer was already streamed")
+                    run.report(f"a hook asked to continue ({self._next}), but the answer was already streamed")
 
     async def _break_off(self) -> None:
         """Cancel the calls now: their events must come before the session's end."""
@@ -162,7 +162,7 @@ class HookCapability(AbstractCapability[Any]):
             del self._under_way[ended]
             ended.set_result(None)
 
-    async def _asked(self, question: Question) -> Any:
+    async def _user_answer(self, question: Question) -> Any:
         """The user's answer: from the program's `ask`, or by an approval, for which the run is deferred."""
         if self._ask is not None:
             return await awaited(self._ask(question))

@@ -165,7 +165,7 @@ async def _announce_hooks_left(session: Session, show: Show) -> None:
 _SILENT: Final = 1.0  # seconds of waiting for hooks in the background before the notice
 
 
-async def begin_anew(agent: AgentLoop, config: Config) -> None:
+async def start_over(agent: AgentLoop, config: Config) -> None:
     """Start over, as `/clear` does: another session and transcript. Background tasks are ended."""
     await agent.team.close()
     session_id = str(uuid.uuid4())

@@ -122,7 +122,7 @@ class AgentLoop:
         self.record(reply)
         self.show(ui.MessageShown(reply.text, self.name, completion.usage))
         if completion.left_out:
-            self._tell(completion.left_out)
+            self._notify(completion.left_out)
         return reply
 
     async def use_tools(self, uses: list[ToolUse]) -> None:
@@ -204,11 +204,11 @@ class AgentLoop:
         return self.team.usage
 
     async def _complete(self, request: ModelRequest, say: TextSink) -> Completion:
-        completion = await completed(self.model, request, say, self._tell)
+        completion = await completed(self.model, request, say, self._notify)
         self.team.usage += completion.usage
         return completion
 
-    def _tell(self, text: str) -> None:
+    def _notify(self, text: str) -> None:
         self.show(ui.NoticeShown(text if self.name == "main" else f"{self.name}: {text}"))
 
     async def _summary(self, instructions: str | None) -> str:
@@ -267,7 +267,7 @@ def _length(block: Block) -> int:
 
 Job = Callable[[], Awaitable[str]]
 State = Literal["started", "done", "failed", "open"]
-_TOLD: Final = 4_000  # characters of a task's output in the notification to the model
+_LONGEST_OUTPUT: Final = 4_000  # characters of a task's output in the notification to the model
 
 
 @dataclass(eq=False)
@@ -345,7 +345,7 @@ class Team:
             self._reopen(task, refused)
         else:
             _alive(session).add_context(
-                f"Background task {task.id} ({task.subject}) is {state}:\n{task.output[:_TOLD]}"
+                f"Background task {task.id} ({task.subject}) is {state}:\n{task.output[:_LONGEST_OUTPUT]}"
             )
 
     async def _completed(self, session: Session, task: Task, state: State) -> str:

@@ -109,7 +109,7 @@ def open_model(name: str, env: Mapping[str, str]) -> Model:
             raise UsageError("`scripted` needs a file", hint="as in --model scripted:turns.yaml")
         return ScriptedModel.read(model)
     if service not in SERVICES:
-        raise UsageError(f"unknown model `{name}`", hint=_meant(name, service))
+        raise UsageError(f"unknown model `{name}`", hint=_suggestion(name, service))
     return _client(service, model or env.get("MODEL_ID") or DEFAULTS[service], env)
 
 
@@ -124,7 +124,7 @@ def _client(service: str, model: str, env: Mapping[str, str]) -> Model:
         raise UsageError(message, hint=install_command(service)) from None
 
 
-def _meant(name: str, service: str) -> str:
+def _suggestion(name: str, service: str) -> str:
     from billhook.core.text import nearest
 
     for start, real in (("claude", "anthropic"), ("gpt", "openai")):
@@ -260,13 +260,13 @@ _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 def merged(messages: Iterable[Message]) -> Iterator[Message]:
     """The conversation as services need it: roles alternate, no text is empty, and results of tools come first."""
-    said = (Message(one.role, tuple(filter(_says_something, one.content))) for one in messages)
+    said = (Message(one.role, tuple(filter(_has_content, one.content))) for one in messages)
     for role, group in groupby((one for one in said if one.content), lambda one: one.role):
         blocks = [block for message in group for block in message.content]
         yield Message(role, tuple(sorted(blocks, key=lambda block: not isinstance(block, ToolResult))))
 
 
-def _says_something(block: Block) -> bool:
+def _has_content(block: Block) -> bool:
     return not isinstance(block, Text) or bool(block.text.strip())
 
 
@@ -315,7 +315,7 @@ class ReplyParts:
         if not self.end:
             message = f"{service} closed the connection in the middle of an answer"
             raise ModelError(message, kind="server_error", hint="try again", begun=True)
-        kept = self._kept()
+        kept = self._usable_parts()
         if self.end == "refused" and not kept:
             raise ModelError(f"{service} declined to answer")
         lost = len(kept) < len(self.parts) and not any(isinstance(part, PartialToolUse) for part in kept)
@@ -337,7 +337,7 @@ class ReplyParts:
         why = "declined to continue" if self.end == "refused" else "reached its limit of output tokens"
         return f"{why}: {', '.join(calls)} was not called"
 
-    def _kept(self) -> list[Text | PartialToolUse]:
+    def _usable_parts(self) -> list[Text | PartialToolUse]:
         """The usable parts. A call that was cut off at the limit is not: half a command can be another command."""
         if self.end == "refused":
             return [part for part in self.parts if isinstance(part, Text)]

@@ -29,7 +29,7 @@ class AgentRow(msgspec.Struct, frozen=True):
     files: tuple[str, ...] = ()  # settings with its hooks, in a project and below the home folder alike
     beside: tuple[str, ...] = ()  # further files that decide whether those hooks run
     folders: tuple[str, ...] = ()  # in a project, and below the home folder: it reads every JSON file there
-    speaks: str = ""  # the agent whose settings and dialect it uses, if it has none of its own
+    alias_of: str = ""  # the agent whose settings and dialect it uses, if it has none of its own
     also_reads: str = ""  # another agent whose settings it also reads
 
 
@@ -63,7 +63,7 @@ TABLE: Final = {
         ),
     ),
     "amp": AgentRow((".amp/plugins/billhook.ts", ".config/amp/plugins/billhook.ts")),
-    "vscode": AgentRow(speaks="claude", also_reads="copilot"),
+    "vscode": AgentRow(alias_of="claude", also_reads="copilot"),
 }
 
 _CODECS: Final = {
@@ -72,7 +72,7 @@ _CODECS: Final = {
     "claw": "seeds",
     "claw-text": "seeds",
     "lesson": "seeds",
-    **{name: name for name, row in TABLE.items() if name != "claude" and not row.speaks},
+    **{name: name for name, row in TABLE.items() if name != "claude" and not row.alias_of},
     "universal": "universal",
 }
 """By dialect: the module with its codec, in `DIALECTS`."""
@@ -91,7 +91,7 @@ def _codec(name: str) -> "Dialect":
 
 
 EVERY_AGENT: Final = LazyTable(TABLE, _agent)  # also those that only use another agent's settings
-AGENTS: Final = LazyTable((name for name, row in TABLE.items() if not row.speaks), EVERY_AGENT.__getitem__)
+AGENTS: Final = LazyTable((name for name, row in TABLE.items() if not row.alias_of), EVERY_AGENT.__getitem__)
 DIALECTS: Final = LazyTable(_CODECS, _codec)
 
 
@@ -112,7 +112,7 @@ def dialect(name: str) -> "Dialect":
 @functools.lru_cache(maxsize=64)
 def dialect_of(host: str) -> str:
     """The name of an agent's dialect; any other name is returned unchanged."""
-    return TABLE[host].speaks or host if host in TABLE else host
+    return TABLE[host].alias_of or host if host in TABLE else host
 
 
 def reader_of(folder: str, name: str) -> str:
@@ -153,7 +153,7 @@ _OURS: Final = {folded(name): name for name in EVENTS}
 
 
 @functools.cache
-def meant(agent: str) -> Mapping[str, str]:
+def canonical_events(agent: str) -> Mapping[str, str]:
     """By an agent's folded name: the canonical event. Of two events with one name, the wider one."""
     record = AGENTS[agent]
     names = {folded(own): name for name, own in reversed(list(record.event_names.items()))}
@@ -167,10 +167,10 @@ def canonical_event(name: str, agent: str = "") -> str:
     if name in EVENTS or plain in _OURS:
         return _OURS[plain]
     likely = (agent,) if agent in AGENTS else ()
-    return next((meant(one)[plain] for one in (*likely, *AGENTS) if plain in meant(one)), "")
+    return next((canonical_events(one)[plain] for one in (*likely, *AGENTS) if plain in canonical_events(one)), "")
 
 
-def own_events(agent: str, name: str) -> str:
+def declared_event(agent: str, name: str) -> str:
     """The meaning of a name in an agent's file: the canonical event, or the name itself for a narrower event or one
     that only this agent has; "" if the agent has no such event."""
     ours = {own: event for event, own in reversed(list(EVENT_NAMES[agent].items()))} if agent in AGENTS else {}
@@ -190,7 +190,7 @@ def whole(name: str, agent: str = "") -> str:
 
 def is_own_name(name: str) -> bool:
     """Whether some agent has an event of exactly that name."""
-    return name in others() or any(own_events(agent, name) for agent in AGENTS)
+    return name in others() or any(declared_event(agent, name) for agent in AGENTS)
 
 
 def own_name(dialect: str, event: str) -> str:
@@ -200,7 +200,7 @@ def own_name(dialect: str, event: str) -> str:
 
 # The agent that calls a hook which was installed for Claude Code.
 
-SHARED: Final = {row.also_reads: name for name, row in TABLE.items() if row.speaks}
+SHARED: Final = {row.also_reads: name for name, row in TABLE.items() if row.alias_of}
 """By agent: another one that also reads its settings, and sends and obeys the format of `speaks`."""
 OTHERS: Final = frozenset(TABLE) - {"claude"}
 """The agents that may send the same call twice, and that don't support every answer on every event."""

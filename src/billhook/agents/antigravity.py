@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from billhook.agents import base
-from billhook.agents.codec import AgentDialect, Payload, kinds, known, spoken
+from billhook.agents.codec import AgentDialect, Payload, checked_fields, decision_fields, kinds
 from billhook.core.answer_schema import decision_of
 from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings
@@ -21,7 +21,7 @@ _WORDS: Final = {
     "allow": Decision.ALLOW,
     "continue": Decision.NONE,
 }
-_SAID: Final = {decision: word for word, decision in _WORDS.items() if decision is not Decision.NONE}
+_DECISION_WORDS: Final = {decision: word for word, decision in _WORDS.items() if decision is not Decision.NONE}
 
 
 class _Antigravity(AgentDialect):
@@ -42,24 +42,24 @@ class _Antigravity(AgentDialect):
         told = base.without(told, "hook_event_name", "cwd", "tool_use_id")
         return {**roots, **told} | ({"toolCall": call} if call["name"] else {})
 
-    def say(self, event: Event, answer: Answer) -> Payload:
+    def encode_answer(self, event: Event, answer: Answer) -> Payload:
         if answer.context:
             return {"injectSteps": [{"ephemeralMessage": answer.context}]}
         if answer.keep_going:
             return {"decision": "continue", "reason": answer.reason}
         if answer.decision is Decision.NONE:
             return {}
-        return {"decision": _SAID[answer.decision]} | ({"reason": answer.reason} if answer.reason else {})
+        return {"decision": _DECISION_WORDS[answer.decision]} | ({"reason": answer.reason} if answer.reason else {})
 
-    def hear(self, event: Event, output: Payload) -> Answer:
-        fields = known(output, kinds("decision reason"))
+    def decode_answer(self, event: Event, output: Payload) -> Answer:
+        fields = checked_fields(output, kinds("decision reason"))
         texts = [base.mapping(one).get("ephemeralMessage") for one in base.items(output.get("injectSteps"))]
         said: Payload = {"context": "\n\n".join(text for text in texts if isinstance(text, str))}
         if fields.get("decision") == "continue" and event.hook_event_name == "Stop":
             said |= {"keep_going": True, "reason": fields.get("reason", "")}
         elif "decision" in fields:
             decision = decision_of("decision", fields["decision"], _WORDS)
-            said |= spoken(decision, fields.get("reason", ""), event) if decision is not Decision.NONE else {}
+            said |= decision_fields(decision, fields.get("reason", ""), event) if decision is not Decision.NONE else {}
         return Answer(**said)
 
 

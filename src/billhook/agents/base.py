@@ -46,7 +46,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     quiet: bool = False  # supports `suppressOutput`: the answer is hidden from the user
     instead: Mapping[str, str] = _NONE  # for a field that is false: what happens instead, in one clause
 
-    def wants(self) -> tuple[str, ...]:
+    def true_fields(self) -> tuple[str, ...]:
         """The fields that are true."""
         return tuple(field for field in FIELDS if getattr(self, field))
 
@@ -80,7 +80,7 @@ def rounded(held: str, /, **rows: str) -> dict[str, Capabilities]:
 def rounded_row(can: str, held: str, event: str = "PreToolUse", **instead: str) -> Capabilities:
     """One row. `instead`: exceptions from the result of `downgrade`, and what else happens to a supported field."""
     one = row(can)
-    clauses = {"deny": _late_denial(one), "context": f"held until {held}" if held and event != "SessionEnd" else ""}
+    clauses = {"deny": _after_denial(one), "context": f"held until {held}" if held and event != "SessionEnd" else ""}
     if one.deny:
         clauses |= {"ask": DENIES, "stop": DENIES}
     elif one.keep_going or one.context:
@@ -93,7 +93,7 @@ def rounded_row(can: str, held: str, event: str = "PreToolUse", **instead: str) 
     return msgspec.structs.replace(one, instead=MappingProxyType(said))
 
 
-def _late_denial(one: Capabilities) -> str:
+def _after_denial(one: Capabilities) -> str:
     """What happens to a deny after the action, in the order of `downgrade`."""
     if one.keep_going:
         return "keeps the agent going"

@@ -186,11 +186,11 @@ def output_text(event: Event) -> str | None:
     if isinstance(response, dict) and isinstance(response.get("stdout"), str):
         parts = (response["stdout"], response.get("stderr"))
         return "\n".join(part for part in parts if isinstance(part, str) and part)
-    told = _told_by_agents(response) if isinstance(response, dict) else ""
+    told = _text_output(response) if isinstance(response, dict) else ""
     return told or event.text_of("tool_response")
 
 
-def _told_by_agents(response: Mapping[str, Any]) -> str:
+def _text_output(response: Mapping[str, Any]) -> str:
     """The text in the output of Copilot (`textResultForLlm`), Gemini and Qwen (`returnDisplay`, `llmContent`)."""
     for key in ("textResultForLlm", "text_result_for_llm", "returnDisplay", "llmContent"):
         value = response.get(key)
@@ -310,7 +310,7 @@ def evidence(reply: Reply, exit: Exit) -> Reply:  # noqa: A002
     return replace(reply, **changes)
 
 
-def settled(dialect: Dialect, event: Event, answer: Answer, exit: Exit, lost: Sequence[str]) -> ExitResult:  # noqa: A002
+def checked_result(dialect: Dialect, event: Event, answer: Answer, exit: Exit, lost: Sequence[str]) -> ExitResult:  # noqa: A002
     """The written exit, read back once: something is lost exactly if the result differs."""
     said = dialect.read_exit(event, exit)
     if said.status is Status.OK and said.answer == answer:

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from billhook.agents import base
-from billhook.agents.codec import AgentDialect, Payload, kinds, known, spoken
+from billhook.agents.codec import AgentDialect, Payload, checked_fields, decision_fields, kinds
 from billhook.agents.formats import InProgram
 from billhook.core import strictjson
 from billhook.core.answers import Answer, Decision
@@ -55,7 +55,7 @@ class _Cline(AgentDialect):
         row = super().row(event)
         return replace(row, rewrite_input=False) if event.payload.get("hookName") == "PreToolUse" else row
 
-    def say(self, event: Event, answer: Answer) -> Payload:
+    def encode_answer(self, event: Event, answer: Answer) -> Payload:
         if answer.decision is Decision.DENY:
             return {"cancel": True, "errorMessage": answer.reason}
         output: Payload = {"contextModification": answer.context} if answer.context else {}
@@ -63,11 +63,11 @@ class _Cline(AgentDialect):
             output["overrideInput"] = self.sent_input(event, answer.updated_input)
         return output
 
-    def hear(self, event: Event, output: Payload) -> Answer:
-        fields = known(output, _TOP)
+    def decode_answer(self, event: Event, output: Payload) -> Answer:
+        fields = checked_fields(output, _TOP)
         context = fields.get("context") or fields.get("contextModification", "")
         if fields.get("cancel"):
-            return Answer(**spoken(Decision.DENY, fields.get("errorMessage") or context, event))
+            return Answer(**decision_fields(Decision.DENY, fields.get("errorMessage") or context, event))
         wanted = self.canonical(event, _without_list(fields["overrideInput"])) if "overrideInput" in fields else None
         return Answer(context=context, updated_input=wanted)
 

@@ -40,7 +40,7 @@ WORDS: Final = {
 _BEHAVIOURS: Final = {"allow": Decision.ALLOW, "deny": Decision.DENY}
 
 
-def known(output: Mapping[str, Any], kinds: Mapping[str, str], path: str = "") -> Payload:
+def checked_fields(output: Mapping[str, Any], kinds: Mapping[str, str], path: str = "") -> Payload:
     """The known fields of an answer that are not null. Raises MisreadError for a wrong type."""
     found = {key: output[key] for key in kinds if output.get(key) is not None}
     for key, value in found.items():
@@ -48,7 +48,7 @@ def known(output: Mapping[str, Any], kinds: Mapping[str, str], path: str = "") -
     return found
 
 
-def spoken(decision: Decision, reason: str, event: Event) -> Payload:
+def decision_fields(decision: Decision, reason: str, event: Event) -> Payload:
     """The fields of an answer with this decision; a deny always has a reason."""
     if decision is Decision.DENY:
         reason = reason or f"denied by a {event.hook_event_name} hook"
@@ -133,7 +133,7 @@ class AgentDialect:
         """Adapt an answer to the combinations that the agent accepts; adds to `lost`."""
         return _output_with_context(answer, lost) if self.context_in_output else answer
 
-    def say(self, event: Event, answer: Answer) -> Payload:
+    def encode_answer(self, event: Event, answer: Answer) -> Payload:
         """An answer in the agent's format, which can express all of it."""
         output, inside = self.decide(event, answer)
         if answer.stop:
@@ -168,7 +168,7 @@ class AgentDialect:
         back = {name: own for own, name in reversed(list(self.names.items()))}
         return {back.get(key, key): value for key, value in payload.items()}
 
-    def hear(self, event: Event, output: Payload) -> Answer:
+    def decode_answer(self, event: Event, output: Payload) -> Answer:
         """Read an answer in the agent's format. Raises MisreadError."""
         fields, inside = self.fields(event, output)
         said: Payload = {"message": fields.get("systemMessage", ""), "context": inside.get("additionalContext", "")}
@@ -179,18 +179,20 @@ class AgentDialect:
 
     def fields(self, event: Event, output: Payload) -> tuple[Payload, Payload]:
         """The fields of an answer: at the top, and in `hookSpecificOutput`. Raises MisreadError."""
-        fields = known(output, self.top)
-        return fields, known(fields.get("hookSpecificOutput", {}), self.specific, "hookSpecificOutput.")
+        fields = checked_fields(output, self.top)
+        return fields, checked_fields(fields.get("hookSpecificOutput", {}), self.specific, "hookSpecificOutput.")
 
     def read_decision(self, event: Event, fields: Payload, inside: Payload) -> Payload:
         """The decision or the rewrite in an answer. Raises MisreadError."""
         permission = fields.get("hookSpecificOutput", {}).get("decision")
         if event.hook_event_name == "PermissionRequest" and isinstance(permission, dict):
-            return self.read_permission(event, known(permission, self.permission, "hookSpecificOutput.decision."))
+            return self.read_permission(
+                event, checked_fields(permission, self.permission, "hookSpecificOutput.decision.")
+            )
         if "permissionDecision" in inside:
             decision = decision_of("hookSpecificOutput.permissionDecision", inside["permissionDecision"], self.words)
             reason = inside.get("permissionDecisionReason", "")
-            return spoken(decision, reason, event) if decision is not Decision.NONE else {}
+            return decision_fields(decision, reason, event) if decision is not Decision.NONE else {}
         if "decision" in fields:
             decision, reason = decision_of("decision", fields["decision"], self.words), fields.get("reason", "")
             return self.read_block(event, decision, reason) if decision is not Decision.NONE else {}
@@ -199,20 +201,20 @@ class AgentDialect:
     def read_permission(self, event: Event, wanted: Payload) -> Payload:
         decision = decision_of("hookSpecificOutput.decision.behavior", wanted.get("behavior", ""), _BEHAVIOURS)
         if decision is Decision.DENY:
-            return spoken(decision, wanted.get("message", ""), event)
+            return decision_fields(decision, wanted.get("message", ""), event)
         given = wanted.get("updatedInput")
         return {"decision": decision, "updated_input": None if given is None else self.canonical(event, given)}
 
     def read_block(self, event: Event, decision: Decision, reason: str) -> Payload:
         """Read `decision` at the top."""
         if decision is not Decision.DENY:
-            return spoken(decision, reason, event)
+            return decision_fields(decision, reason, event)
         if self.block_replaces_output and event.hook_event_name == "PostToolUse":
             text = reason or self.no_output
             return {"updated_output": text} if text else {}
         if event.block is Block.KEEP_GOING:
             return {"keep_going": True, "reason": reason or self.no_reason.format(event.hook_event_name)}
-        return spoken(decision, reason, event)
+        return decision_fields(decision, reason, event)
 
     def read_stop(self, event: Event, reason: str, said: Payload) -> Payload:
         """Read `continue: false`."""
@@ -253,12 +255,12 @@ class AgentDialect:
         ended = self.encode(event, self.suit(event, fit.answer, fit.lost))
         meant = replace(answer, context="") if fit.held else answer
         lost = fit.lost or [f"something that {self.title} can't express"]
-        return child.settled(self, event, meant, ended, lost)._replace(held=fit.held)
+        return child.checked_result(self, event, meant, ended, lost)._replace(held=fit.held)
 
     def encode(self, event: Event, answer: Answer) -> Exit:
         """An answer that fits the agent, as the exit of a process."""
         if event.hook_event_name in self.event_names:
-            said = self.say(event, answer)
+            said = self.encode_answer(event, answer)
             return child.exits(0, _line(said)) if said else self.silent(event)
         if answer.decision is not Decision.DENY:
             return self.silent(event)
@@ -310,7 +312,7 @@ class AgentDialect:
         if exit.start_error:
             return child.failed(exit)
         out = printed(exit)
-        reply = self._heard(event, out)
+        reply = self._read_reply(event, out)
         if reply.status is Status.OK and reply.answer.objects:
             return reply  # a complete deny counts with any exit code
         if out.output is None:
@@ -328,7 +330,7 @@ class AgentDialect:
             return self._failed(event, Reply(status=Status.FAILED, error=out.broken or reply.error), "answer")
         return reply if out.output is not None or not out.text else Reply(answer=self.text(event, out.text))
 
-    def _heard(self, event: Event, out: StdoutContent) -> Reply:
+    def _read_reply(self, event: Event, out: StdoutContent) -> Reply:
         if out.output is None:
             return Reply()
         reply = self._understood(event, out.output)
@@ -345,7 +347,7 @@ class AgentDialect:
             given = {**event.payload, "hook_event_name": output["hook_event_name"]}
             output = {key: value for key, value in output.items() if key not in given or given[key] != value}
         try:
-            return Reply(answer=self.hear(event, output))
+            return Reply(answer=self.decode_answer(event, output))
         except MisreadError as error:
             return Reply(status=Status.FAILED, error=str(error))
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from billhook.agents import base
 from billhook.agents.base import dig
-from billhook.agents.codec import ALWAYS, TOP, AgentDialect, Payload, block, input_of, kinds, known
+from billhook.agents.codec import ALWAYS, TOP, AgentDialect, Payload, block, checked_fields, input_of, kinds
 from billhook.core.answer_schema import MisreadError
 from billhook.core.answers import NOTHING, Answer, Decision
 from billhook.core.dialect_traits import Meanings
@@ -23,7 +23,7 @@ from billhook.core.events import Event
 
 _WITHOUT_BLOCK: Final = {**ALWAYS, **kinds(objects="hookSpecificOutput")}
 _WITHOUT_INSIDE: Final = {**ALWAYS, **kinds("decision reason")}
-_TAKES: Final[Mapping[str, Mapping[str, str]]] = {
+_ACCEPTED: Final[Mapping[str, Mapping[str, str]]] = {
     **dict.fromkeys(("PreToolUse", "PostToolUse", "UserPromptSubmit"), TOP),
     **dict.fromkeys(("PermissionRequest", "SessionStart", "SubagentStart"), _WITHOUT_BLOCK),
     **dict.fromkeys(("Stop", "SubagentStop"), _WITHOUT_INSIDE),
@@ -49,7 +49,7 @@ class _Codex(AgentDialect):
     def refused(self, event: Event, wanted: Payload) -> str:
         if getattr(event, "tool_name", "") not in _ONLY_A_COMMAND:
             return ""
-        odd = [key for key in _not_taken(event, wanted) if key not in _WORDS_ONLY]
+        odd = [key for key in _unsupported_changes(event, wanted) if key not in _WORDS_ONLY]
         if odd:
             return f"Codex accepts only a new `command`, not `{str(odd[0])[:60]}`"
         return "" if isinstance(wanted.get("command"), str) else "the new input has no `command`"
@@ -57,7 +57,7 @@ class _Codex(AgentDialect):
     def suit(self, event: Event, answer: Answer, lost: list[str]) -> Answer:
         if answer.updated_input is None or getattr(event, "tool_name", "") not in _ONLY_A_COMMAND:
             return answer
-        odd = _not_taken(event, answer.updated_input)
+        odd = _unsupported_changes(event, answer.updated_input)
         lost += [f"`{key}` of the input can't be expressed" for key in odd]
         said = {key: value for key, value in answer.updated_input.items() if key not in odd}
         return replace(answer, updated_input=said) if odd else answer
@@ -72,12 +72,12 @@ class _Codex(AgentDialect):
 
     def fields(self, event: Event, output: Payload) -> tuple[Payload, Payload]:
         name = event.hook_event_name
-        fields = _strictly(output, _TAKES.get(name, ALWAYS), "")
+        fields = _strictly(output, _ACCEPTED.get(name, ALWAYS), "")
         inside = fields.get("hookSpecificOutput", {})
         return fields, _strictly(inside, _SPECIFIC.get(name, _CONTEXT), "hookSpecificOutput.")
 
-    def hear(self, event: Event, output: Payload) -> Answer:
-        answer = super().hear(event, output)
+    def decode_answer(self, event: Event, output: Payload) -> Answer:
+        answer = super().decode_answer(event, output)
         if answer.decision is not Decision.DENY:
             _as_codex_does(event.hook_event_name, output, self.fields(event, output)[1])
         return replace(answer, quiet=False)
@@ -96,14 +96,14 @@ class _Codex(AgentDialect):
         return Answer(context=text) if event.text_is_context else NOTHING
 
 
-def _not_taken(event: Event, wanted: Payload) -> list[str]:
+def _unsupported_changes(event: Event, wanted: Payload) -> list[str]:
     """The new or changed fields of a rewritten input, except for the command."""
     given = input_of(event)
     return [key for key in wanted if key != "command" and (key not in given or wanted[key] != given[key])]
 
 
 def _strictly(output: Payload, kinds: Mapping[str, str], path: str) -> Payload:
-    fields = known(output, kinds, path)
+    fields = checked_fields(output, kinds, path)
     strange = [key for key in output if key not in kinds]
     denies = fields.get("decision") == "block" or fields.get("permissionDecision") == "deny"
     if strange and not denies:  # even a deny that Codex would drop counts as a deny
@@ -158,7 +158,7 @@ def _folder(said: dict[str, Any], project: str) -> base.Trust:
 
 def _entries(one: base.Installed, said: dict[str, Any]) -> base.Trust:
     state = dig(said, "hooks", "state")
-    standing = [_standing(one.path, entry, state if isinstance(state, dict) else {}) for entry in one.entries]
+    standing = [_why_skipped(one.path, entry, state if isinstance(state, dict) else {}) for entry in one.entries]
     skipped = [word for word in standing if word]
     if not skipped:
         return base.Trust("ok", f"Codex trusts all {len(standing)} entries of {one.path}")
@@ -167,7 +167,7 @@ def _entries(one: base.Installed, said: dict[str, Any]) -> base.Trust:
     return base.Trust("fail", text, "start `codex` here, type /hooks, and trust billhook's")
 
 
-def _standing(path: str, entry: base.SettingsEntry, state: dict[str, Any]) -> str:
+def _why_skipped(path: str, entry: base.SettingsEntry, state: dict[str, Any]) -> str:
     """Why Codex does not run an entry; empty if it does."""
     event = snake(entry.event)
     keys = [f"{file}:{event}:{entry.at}:{entry.inner}" for file in dict.fromkeys((path, os.path.realpath(path)))]

@@ -12,7 +12,7 @@ from typing import Any, Final
 from msgspec import UNSET
 
 from billhook.agents import base, canonical_event, parsed
-from billhook.agents.codec import AgentDialect, Payload, block, kinds, known, spoken
+from billhook.agents.codec import AgentDialect, Payload, block, checked_fields, decision_fields, kinds
 from billhook.core.answer_schema import decision_of
 from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings
@@ -62,7 +62,7 @@ class _Copilot(AgentDialect):
 
     # -- writing
 
-    def say(self, event: Event, answer: Answer) -> Payload:
+    def encode_answer(self, event: Event, answer: Answer) -> Payload:
         name = event.hook_event_name
         decided = self._decided(event, answer, "modifiedArgs")
         output = dict(decided)
@@ -98,15 +98,15 @@ class _Copilot(AgentDialect):
 
     # -- reading
 
-    def hear(self, event: Event, output: Payload) -> Answer:
-        top = known(output, _TOP)
-        inside = known(top.get("hookSpecificOutput", {}), _SPECIFIC, "hookSpecificOutput.")
+    def decode_answer(self, event: Event, output: Payload) -> Answer:
+        top = checked_fields(output, _TOP)
+        inside = checked_fields(top.get("hookSpecificOutput", {}), _SPECIFIC, "hookSpecificOutput.")
         said: Payload = {"context": top.get("additionalContext") or inside.get("additionalContext", "")}
         decisions = [_decided(event, fields) for fields in (top, inside)]
         order = list(Decision)
         decision, reason = max(decisions, key=lambda one: order.index(one[0]))
         if decision is not Decision.NONE:
-            said |= spoken(decision, reason, event)
+            said |= decision_fields(decision, reason, event)
         elif top.get("decision") == "block":
             said |= _blocked(event, top.get("reason", ""), said["context"])
         given = top.get("modifiedArgs", inside.get("updatedInput"))
@@ -136,7 +136,7 @@ def _blocked(event: Event, reason: str, context: str) -> Payload:
         return {"keep_going": True, "reason": reason or f"blocked by a {event.hook_event_name} hook"}
     if event.block is Block.MODEL:
         return {"context": "\n\n".join(text for text in (context, reason) if text)}
-    return spoken(Decision.DENY, reason, event)
+    return decision_fields(Decision.DENY, reason, event)
 
 
 def _kind(event: Event) -> str:

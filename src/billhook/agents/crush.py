@@ -6,7 +6,7 @@ Read in its source, not measured: its npm package fetches the program from GitHu
 from typing import Final
 
 from billhook.agents import base
-from billhook.agents.codec import WORDS, AgentDialect, Payload, input_of, kinds, known, spoken
+from billhook.agents.codec import WORDS, AgentDialect, Payload, checked_fields, decision_fields, input_of, kinds
 from billhook.core.answer_schema import decision_of
 from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings
@@ -25,7 +25,7 @@ class _Crush(AgentDialect):
         kept = [key for key in input_of(event) if key not in wanted and key != "description"]
         return f"Crush would keep `{kept[0]}` of the original" if kept else ""
 
-    def say(self, event: Event, answer: Answer) -> Payload:
+    def encode_answer(self, event: Event, answer: Answer) -> Payload:
         output: Payload = {} if answer.decision is Decision.NONE else {"decision": answer.decision.value}
         output |= {"halt": True} if answer.stop else {}
         reason = answer.reason or answer.stop_reason
@@ -34,14 +34,14 @@ class _Crush(AgentDialect):
             output["updated_input"] = self.sent_input(event, answer.updated_input)
         return output | {name: text for name, text in told.items() if text}
 
-    def hear(self, event: Event, output: Payload) -> Answer:
+    def decode_answer(self, event: Event, output: Payload) -> Answer:
         if "hookSpecificOutput" in output:  # then it ignores the fields beside it
-            return super().hear(event, {"hookSpecificOutput": output["hookSpecificOutput"]})
-        fields = known(output, _TOP)
+            return super().decode_answer(event, {"hookSpecificOutput": output["hookSpecificOutput"]})
+        fields = checked_fields(output, _TOP)
         reason = fields.get("reason", "")
         said: Payload = {"context": fields.get("context", "")}
         decision = decision_of("decision", fields["decision"], _WORDS) if "decision" in fields else Decision.NONE
-        said |= spoken(decision, reason, event) if decision is not Decision.NONE else {}
+        said |= decision_fields(decision, reason, event) if decision is not Decision.NONE else {}
         said |= {"stop": True, "stop_reason": reason} if fields.get("halt") else {}
         if "updated_input" in fields:
             said["updated_input"] = self.merged(event, fields["updated_input"])

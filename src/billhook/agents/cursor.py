@@ -12,7 +12,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from billhook.agents import base, parsed
-from billhook.agents.codec import AgentDialect, Payload, input_of, kinds, known, spoken
+from billhook.agents.codec import AgentDialect, Payload, checked_fields, decision_fields, input_of, kinds
 from billhook.core import strictjson
 from billhook.core.answer_schema import decision_of
 from billhook.core.answers import Answer, Decision
@@ -25,7 +25,7 @@ _RENAMED: Final = base.pairs(
     "tool_output=tool_response error_message=error subagent_id=agent_id subagent_type=agent_type "
     "summary=last_assistant_message duration=duration_ms"
 )
-_TAKEN: Final = {
+_REWRITABLE: Final = {
     "Bash": ("command", "cwd", "timeout"),
     "Read": ("file_path",),
     "Write": ("file_path",),
@@ -84,7 +84,7 @@ class _Cursor(AgentDialect):
 
     def refused(self, event: Event, wanted: Payload) -> str:
         given = input_of(event)
-        taken = _TAKEN.get(str(getattr(event, "tool_name", "")), ())
+        taken = _REWRITABLE.get(str(getattr(event, "tool_name", "")), ())
         changed = [key for key in wanted if key not in given or wanted[key] != given[key]]
         if not _is_mcp(event):
             changed = [key for key in changed if key not in taken]
@@ -100,7 +100,7 @@ class _Cursor(AgentDialect):
         lost.append(f"context was cut: Cursor drops context of more than {LONGEST_CONTEXT:,} characters")
         return replace(answer, context=answer.context[: LONGEST_CONTEXT - 10] + " ... (cut)")
 
-    def say(self, event: Event, answer: Answer) -> Payload:
+    def encode_answer(self, event: Event, answer: Answer) -> Payload:
         name = event.hook_event_name
         output: Payload = {}
         if name in ("PreToolUse", "SubagentStart"):
@@ -127,16 +127,16 @@ class _Cursor(AgentDialect):
 
     # -- reading
 
-    def hear(self, event: Event, output: Payload) -> Answer:
-        fields = known({**{_EARLIER.get(key, key): value for key, value in output.items()}, **output}, _TOP)
+    def decode_answer(self, event: Event, output: Payload) -> Answer:
+        fields = checked_fields({**{_EARLIER.get(key, key): value for key, value in output.items()}, **output}, _TOP)
         said: Payload = {"context": fields.get("additional_context", "")}
         if "permission" in fields:
             decision = decision_of("permission", fields["permission"], _WORDS)
             told = (fields.get("user_message", ""), fields.get("agent_message", ""))
             reason = "\n".join(text for text in dict.fromkeys(told) if text)
-            said |= spoken(decision, reason, event) if decision is not Decision.NONE else {}
+            said |= decision_fields(decision, reason, event) if decision is not Decision.NONE else {}
         elif fields.get("continue") is False and event.hook_event_name == "UserPromptSubmit":
-            said |= spoken(Decision.DENY, fields.get("user_message", ""), event)
+            said |= decision_fields(Decision.DENY, fields.get("user_message", ""), event)
         elif fields.get("followup_message"):
             said |= {"keep_going": True, "reason": fields["followup_message"]}
         else:
@@ -248,7 +248,7 @@ def _is_mcp(event: Event) -> bool:
 
 
 _DENY: Final = {"permission": "deny", "user_message": "@", "agent_message": "@"}
-_HELD: Final = "PreToolUse or PostToolUse"
+_BLOCKABLE: Final = "PreToolUse or PostToolUse"
 _MCP_OUTPUT: Final = "(for tools of MCP servers, it replaces the output)"
 
 
@@ -260,18 +260,18 @@ class _Part(NamedTuple):
     write: Callable[[Payload, Payload], Payload]
 
 
-_SEEN: Final = base.rounded_row("", _HELD, stop="is ignored", replace_output="is lost")
-_SHELL: Final = ("Bash", base.rounded_row("deny ask", _HELD), _shell, _shell_fields)
-_MCP: Final = ("mcp__.*", base.rounded_row("deny ask", _HELD), _mcp, _mcp_fields)
-_READ: Final = _Part("PreToolUse", "Read", base.rounded_row("deny", _HELD), _file_read, _read_fields)
-_EDITED: Final = _Part("PostToolUse", "Edit|MultiEdit|Write", _SEEN, _file_edited, _edit_fields)
+_OBSERVED: Final = base.rounded_row("", _BLOCKABLE, stop="is ignored", replace_output="is lost")
+_SHELL: Final = ("Bash", base.rounded_row("deny ask", _BLOCKABLE), _shell, _shell_fields)
+_MCP: Final = ("mcp__.*", base.rounded_row("deny ask", _BLOCKABLE), _mcp, _mcp_fields)
+_READ: Final = _Part("PreToolUse", "Read", base.rounded_row("deny", _BLOCKABLE), _file_read, _read_fields)
+_EDITED: Final = _Part("PostToolUse", "Edit|MultiEdit|Write", _OBSERVED, _file_edited, _edit_fields)
 _PARTS: Final = {
     "beforeShellExecution": _Part("PreToolUse", *_SHELL),
     "beforeMCPExecution": _Part("PreToolUse", *_MCP),
     "beforeReadFile": _READ,
     "beforeTabFileRead": _READ,
-    "afterShellExecution": _Part("PostToolUse", *_SHELL)._replace(row=_SEEN),
-    "afterMCPExecution": _Part("PostToolUse", *_MCP)._replace(row=_SEEN),
+    "afterShellExecution": _Part("PostToolUse", *_SHELL)._replace(row=_OBSERVED),
+    "afterMCPExecution": _Part("PostToolUse", *_MCP)._replace(row=_OBSERVED),
     "afterFileEdit": _EDITED,
     "afterTabFileEdit": _EDITED,
 }
@@ -296,7 +296,7 @@ AGENT: Final = base.Agent(
         "Grep": {"path": "path", "file_path": "path"},
     },
     capabilities=base.rounded(
-        _HELD,
+        _BLOCKABLE,
         PreToolUse="deny rewrite_input context",
         PostToolUse="context",
         PostToolUseFailure="context",
@@ -309,8 +309,8 @@ AGENT: Final = base.Agent(
         PreCompact="message",
     )
     | {
-        "PostToolUse": base.rounded_row("context", _HELD, replace_output=f"{base.LATE} {_MCP_OUTPUT}"),
-        "SubagentStart": base.rounded_row("deny", _HELD, rewrite_input=""),
+        "PostToolUse": base.rounded_row("context", _BLOCKABLE, replace_output=f"{base.LATE} {_MCP_OUTPUT}"),
+        "SubagentStart": base.rounded_row("deny", _BLOCKABLE, rewrite_input=""),
     },
     narrower_capabilities={name: part.row for name, part in _PARTS.items()},
     taken_over="a command or a path",

@@ -14,7 +14,7 @@ from billhook.core import strictjson
 from billhook.core.answers import Answer, Decision
 from billhook.core.events import Block, Event
 
-_LONGEST_WANT: Final = 4000
+_LONGEST_REWRITE: Final = 4000
 
 
 class SupportedAnswer(NamedTuple):
@@ -31,7 +31,7 @@ def fitted(agent: Agent, event: Event, answer: Answer, row: Capabilities, refuse
     rounding.stop()
     rounding.decision()
     rounding.rewritten_input(refused)
-    rounding.late_denial()
+    rounding.denial_after_action()
     rounding.rewritten_output()
     rounding.going_on()
     rounding.texts()
@@ -99,7 +99,7 @@ class _Rounding:
             self.change("the rewritten input of a call that is denied", updated_input=None)
         elif refused or not self.row.rewrite_input or self._undecided:
             why = refused or f"{self.title} does not support that"
-            wanted = strictjson.compact(answer.updated_input)[:_LONGEST_WANT]
+            wanted = strictjson.compact(answer.updated_input)[:_LONGEST_REWRITE]
             reason = f"A hook rewrote the input of this call, but {why}. The new input: {wanted}"
             if self.row.deny:
                 self.change(
@@ -113,7 +113,7 @@ class _Rounding:
         """A permission request accepts a rewritten input only with an allow."""
         return self.name == "PermissionRequest" and self.answer.decision is Decision.NONE
 
-    def late_denial(self) -> None:
+    def denial_after_action(self) -> None:
         """A deny after the action: reported to the model or the user, if possible."""
         answer = self.answer
         if answer.decision is not Decision.DENY or self.row.deny:

@@ -73,7 +73,7 @@ def _parted(text: str) -> tuple[str, dict[str, Any], str]:
                 kept = kept.rpartition("\n")[0].rstrip()
             rest = text[key.start_mark.index + len(kept) :]
             hooks = said["hooks"] if isinstance(said["hooks"], dict) else {}
-            return text[: key.start_mark.index], hooks, rest.removeprefix("\n")
+            return text[: key.start_mark.index], hooks, rest.removeprefix("\r").removeprefix("\n")
     return text + ("\n" if text and not text.endswith("\n") else ""), {}, ""
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from billhook.agents import base
-from billhook.agents.codec import AgentDialect, Payload, kinds, known, spoken
+from billhook.agents.codec import AgentDialect, Payload, checked_fields, decision_fields, kinds
 from billhook.agents.formats import InYaml, with_shell
 from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings
@@ -27,15 +27,15 @@ class _Hermes(AgentDialect):
             payload.setdefault("prompt", str(extra.get("user_message", "")))
         return payload
 
-    def say(self, event: Event, answer: Answer) -> Payload:
+    def encode_answer(self, event: Event, answer: Answer) -> Payload:
         if answer.keep_going:
             return {"action": "continue", "message": answer.reason}
         if answer.decision is Decision.NONE:
             return {"context": answer.context} if answer.context else {}
         return {"action": "block", "message": answer.reason}
 
-    def hear(self, event: Event, output: Payload) -> Answer:
-        fields = known(output, _TOP)
+    def decode_answer(self, event: Event, output: Payload) -> Answer:
+        fields = checked_fields(output, _TOP)
         reason = fields.get("message") or fields.get("reason", "")
         said: Payload = {"context": fields.get("context", "")}
         match fields.get("action"):
@@ -44,10 +44,12 @@ class _Hermes(AgentDialect):
             case "modify" if "args" in fields:
                 said["updated_input"] = self.canonical(event, fields["args"])
             case "approve":
-                said |= spoken(Decision.ASK, reason, event)
+                said |= decision_fields(Decision.ASK, reason, event)
             case "block":
-                said |= spoken(Decision.DENY, reason, event)
-        return Answer(**said | (spoken(Decision.DENY, reason, event) if fields.get("decision") == "block" else {}))
+                said |= decision_fields(Decision.DENY, reason, event)
+        return Answer(
+            **said | (decision_fields(Decision.DENY, reason, event) if fields.get("decision") == "block" else {})
+        )
 
 
 def _trust(check: base.TrustCheck) -> Iterator[base.Trust]:

@@ -12,7 +12,7 @@ _EVENTS: Final = pairs(
     "PreToolUse=tool_call PostToolUse=tool_result UserPromptSubmit=input SessionStart=session_start "
     "SessionEnd=session_shutdown Stop=agent_before_settle"
 )
-_HELD: Final = "UserPromptSubmit or PostToolUse"
+_BLOCKABLE: Final = "UserPromptSubmit or PostToolUse"
 
 AGENT: Final = agent(
     "pi",
@@ -21,7 +21,7 @@ AGENT: Final = agent(
     tools=pairs("bash=Bash read=Read write=Write edit=Edit grep=Grep find=Glob ls=LS"),
     inputs={"Read": PATH, "Write": PATH, "Edit": PATH},
     capabilities=rounded(
-        _HELD,
+        _BLOCKABLE,
         PreToolUse="deny ask rewrite_input",
         PostToolUse="replace_output context",
         UserPromptSubmit="deny context",

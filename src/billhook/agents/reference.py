@@ -14,7 +14,7 @@ from billhook.core.dialect_traits import Meanings
 from billhook.core.errors import ContradictionError, StrictJSONError
 from billhook.core.events import Event
 from billhook.core.hook import Context
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 
 if TYPE_CHECKING:
     from billhook.agents import downgrade
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from billhook.agents.stdout import StdoutContent
     from billhook.core import answer_json, answer_schema
 else:
-    answer_json = later("billhook.core.answer_json")
-    answer_schema = later("billhook.core.answer_schema")
-    downgrade = later("billhook.agents.downgrade")
-    printing = later("billhook.agents.stdout")
+    answer_json = lazy_module("billhook.core.answer_json")
+    answer_schema = lazy_module("billhook.core.answer_schema")
+    downgrade = lazy_module("billhook.agents.downgrade")
+    printing = lazy_module("billhook.agents.stdout")
 
 _SILENT = child.ExitResult(child.exits(0), ())  # an empty answer, on every event
 
@@ -93,7 +93,7 @@ class JsonDialect(msgspec.Struct, frozen=True):
         if change:
             lost.append(change)
         stdout = strictjson.dumps(output) + "\n" if output else ""
-        return child.settled(self, event, answer, child.exits(0, stdout), lost)
+        return child.checked_result(self, event, answer, child.exits(0, stdout), lost)
 
     def _read(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
         if exit.start_error:
@@ -110,7 +110,7 @@ class JsonDialect(msgspec.Struct, frozen=True):
             return reply  # a complete deny counts with any exit code
         if child.cut(exit) and exit.code is not None:
             return child.TOO_LONG
-        if readable and self._heard(event, exit):
+        if readable and self._json_counts(event, exit):
             return reply  # JSON takes precedence
         if exit.code == 0:
             if out.broken or out.output is not None:
@@ -118,7 +118,7 @@ class JsonDialect(msgspec.Struct, frozen=True):
             return self._text(event, out.text)
         return self._failed(event, exit, out.broken or reply.error)
 
-    def _heard(self, event: Event, exit: Exit) -> bool:  # noqa: A002
+    def _json_counts(self, event: Event, exit: Exit) -> bool:  # noqa: A002
         """Valid JSON counts with any exit code, but any code other than 0 fails WorktreeCreate."""
         if exit.code == 0:
             return True
@@ -205,7 +205,7 @@ _NEVER_OPEN = {
 """Events on which the reference does not fail open."""
 
 
-def promised(stdout: bytes, promises: list[dict[str, object]]) -> bool:
+def announces_async(stdout: bytes, promises: list[dict[str, object]]) -> bool:
     """Whether the first line that a running command printed is `{"async": true, ...}`; it is added to `promises`."""
     first, newline, _ = stdout.partition(b"\n")
     if not newline or b'"async"' not in first:

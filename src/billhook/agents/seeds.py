@@ -132,7 +132,7 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
         if answer.objection:  # sent to the model like other context
             answer = replace(answer, objection="")
         plain = self._plain(event, answer)
-        if plain is not None and not child.settled(self, event, answer, plain, ()).lost:
+        if plain is not None and not child.checked_result(self, event, answer, plain, ()).lost:
             return child.ExitResult(plain, ())
         output, lost = write_output(event, answer, self.meanings)
         stdout = strictjson.dumps(output) + "\n" if output else ""
@@ -141,7 +141,7 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
         written = (
             child.exits(0, stdout) if code is None else child.exits(code, stdout, answer.reason or answer.stop_reason)
         )
-        return child.settled(self, event, answer, written, lost)
+        return child.checked_result(self, event, answer, written, lost)
 
     def _plain(self, event: Event, answer: Answer) -> Exit | None:
         """The same answer without JSON, if the protocol has a form for it."""

@@ -15,12 +15,12 @@ from billhook.core.answers import Exit, Reply, Status
 from billhook.core.dialect_traits import Meanings
 from billhook.core.errors import StrictJSONError
 from billhook.core.events import Event
-from billhook.core.lazy import later, pattern
+from billhook.core.lazy import lazy_module, pattern
 
 if TYPE_CHECKING:
     import json
 else:
-    json = later("json")
+    json = lazy_module("json")
 
 
 class StdoutContent(NamedTuple):

@@ -12,7 +12,7 @@ import msgspec
 from billhook.agents import AGENTS, dialect
 from billhook.agents.base import REFUSE, REFUSE_PERMISSION, REFUSE_TOOL, Agent, Capabilities, Refusal
 from billhook.agents.child import exits
-from billhook.agents.codec import AgentDialect, Payload, block, kinds, known, spoken
+from billhook.agents.codec import AgentDialect, Payload, block, checked_fields, decision_fields, kinds
 from billhook.core import dialect_traits as rows
 from billhook.core import strictjson
 from billhook.core.answers import Answer, Decision, Exit
@@ -44,8 +44,8 @@ class UniversalDialect(AgentDialect):
             output["hookSpecificOutput"]["hookEventName"] = name
         return exits(refusal.code, strictjson.dumps(output) + "\n", reason if refusal.code else "")
 
-    def hear(self, event: Event, output: Payload) -> Answer:
-        fields = known(output, _TOP)
+    def decode_answer(self, event: Event, output: Payload) -> Answer:
+        fields = checked_fields(output, _TOP)
         inside = fields.get("hookSpecificOutput", {})
         permission = inside.get("decision")
         words = [fields.get("permissionDecision"), fields.get("permission"), inside.get("permissionDecision")]
@@ -56,7 +56,7 @@ class UniversalDialect(AgentDialect):
                 return Answer(keep_going=True, reason=fields.get("reason", "") or "blocked by a hook")
             told = permission.get("message") if isinstance(permission, dict) else None
             reason = fields.get("reason") or told or inside.get("permissionDecisionReason")
-            return Answer(**spoken(Decision.DENY, reason if isinstance(reason, str) else "", event))
+            return Answer(**decision_fields(Decision.DENY, reason if isinstance(reason, str) else "", event))
         return Answer()
 
 

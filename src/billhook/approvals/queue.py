@@ -115,7 +115,7 @@ class Questions:
         """The question with this id, or the newest with this code; letters of a code in any case."""
         return next((one for one in reversed(self.all()) if name == one.id or name.upper() == one.code), None)
 
-    def ask(self, question: QueuedQuestion) -> QueuedQuestion:
+    def add(self, question: QueuedQuestion) -> QueuedQuestion:
         """Add a question. If an equal call has one that can still be answered, or whose allow is still valid, that one
         is returned instead."""
         asked: list[QueuedQuestion] = []

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _MOST_REASONS: Final = 3
 _MOST_FILES: Final = 3
-_MOST_TOLD: Final = 64
+_MOST_WARNED: Final = 64
 _LONGEST: Final = 120
 _CONTROL: Final = frozenset(";|&\n")
 
@@ -145,7 +145,7 @@ def reason(judged: "list[EffectVerdict]", line: str = "") -> str:
     """The guard's reason for a call: its worst effects, then the advice for the first of them.
 
     `line` is the call itself. An effect that comes from elsewhere, such as a script, names what runs it."""
-    told = [each for each in judged[:_MOST_TOLD] if not _was_read(each, judged)]
+    told = [each for each in judged[:_MOST_WARNED] if not _was_read(each, judged)]
     shown = list(dict.fromkeys(sentence(each, line) for each in told))
     more = f" And {len(shown) - _MOST_REASONS} more effects." if len(shown) > _MOST_REASONS else ""
     discards = [each for each in told if each.keeps and each.effect.kind == told[0].effect.kind == "discard"]

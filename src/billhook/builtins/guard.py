@@ -14,7 +14,7 @@ from billhook.core import tools
 from billhook.core.answers import NOTHING, Answer, ask, deny
 from billhook.core.events import Event
 from billhook.core.hook import Context, Hook, Source
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 from billhook.effects.effect import Effect, ProtectedPaths
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from billhook.effects import analysis, rules, secret_files
     from billhook.effects.rules import Rule
 else:
-    analysis, advice = later("billhook.effects.analysis"), later("billhook.builtins.advice")
-    disarm, impact = later("billhook.builtins.disarm"), later("billhook.builtins.impact")
-    rules, secret_files = later("billhook.effects.rules"), later("billhook.effects.secret_files")
+    analysis, advice = lazy_module("billhook.effects.analysis"), lazy_module("billhook.builtins.advice")
+    disarm, impact = lazy_module("billhook.builtins.disarm"), lazy_module("billhook.builtins.impact")
+    rules, secret_files = lazy_module("billhook.effects.rules"), lazy_module("billhook.effects.secret_files")
 
 NAME: Final = "guard"
 PRIORITY: Final = 1000
@@ -255,10 +255,10 @@ class ShadowCell(Guard, frozen=True):
 # Calls that are harmless at a glance:
 
 _WORD: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-"
-_TOLD = """
+_PRINTING_PROGRAMS = """
 basename cd date df dirname du echo false file git id ls ps pwd pytest readlink realpath stat true uname wc which whoami
 """
-_TELLERS: Final = frozenset(_TOLD.split())
+_PRINTERS: Final = frozenset(_PRINTING_PROGRAMS.split())
 _GIT: Final = frozenset({"status", "diff", "log", "show", "add", "blame", "fetch", "remote", "describe", "rev-parse"})
 
 
@@ -270,14 +270,14 @@ def harmless(name: str, given: object) -> bool:
     if not isinstance(line, str) or len(line) > 500:
         return False
     words = line.split(" ")
-    if words[0] not in _TELLERS or not all(words) or "".join(words).strip(_WORD + ",:=@./"):
+    if words[0] not in _PRINTERS or not all(words) or "".join(words).strip(_WORD + ",:=@./"):
         return False
     if words[0] == "date":
         return len(words) == 1  # `date -s` sets the clock
-    return words[0] != "git" or _git_tells(words)
+    return words[0] != "git" or _git_only_prints(words)
 
 
-def _git_tells(words: list[str]) -> bool:
+def _git_only_prints(words: list[str]) -> bool:
     """Whether git only prints, and not the content of a file that may have secrets."""
     if len(words) < 2 or words[1] not in _GIT:
         return False

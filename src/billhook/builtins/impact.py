@@ -41,7 +41,7 @@ Impact = tuple[Effect, tuple[str, ...]]
 
 _MOST_LOOKS: Final = 8  # at parts of a repository; one at the whole of it answers for the others
 _MOST_BRANCHES: Final = 8
-_MOST_ASKED: Final = 100
+_MOST_QUERIED: Final = 100
 _known: Final[ContextVar[dict[object, gitstate.Work]]] = ContextVar("known")
 """What one judgement has looked up so far."""
 _asked: Final[ContextVar[list[str]]] = ContextVar("asked")
@@ -71,7 +71,7 @@ def _uncommitted(
 def impact_of(effect: Effect, cwd: str) -> Impact | None:
     """An effect with its weight here and now, and the files that would be lost; None if it does nothing."""
     look = _LOOKS.get(effect.kind)
-    if effect.recursive and look in (_delete, _discard) and len(_asked.get([])) > _MOST_ASKED:
+    if effect.recursive and look in (_delete, _discard) and len(_asked.get([])) > _MOST_QUERIED:
         return _heavy(replace(effect, certain=False, why="the call names too many files"))
     known = effect.weight == "heavy" or "ssh" in effect.via  # the disk of another machine can't be seen
     return look(effect, cwd) if look and not known else (effect, ())
@@ -103,7 +103,7 @@ def _may_lose(effect: Effect, cwd: str) -> bool:
         return False
     found = gitstate.repository(base) or gitstate.repository(cwd)
     root = found[0] if found else cwd
-    whole = _takes_all(effect) and (base == root or _holds_work(effect.target, cwd))
+    whole = _removes_all(effect) and (base == root or _contains_work(effect.target, cwd))
     return not whole and not inside(effect.target, [f"{root}/.git"])
 
 
@@ -123,24 +123,24 @@ def _heavy(effect: Effect, *lost: str) -> Impact:
 
 def _delete(effect: Effect, cwd: str) -> Impact:
     """Deletions and changed permissions: everything at once is heavy, and so is what git can't restore."""
-    if _takes_all(effect) and effect.target in TEMPORARY:  # other programs keep their files there
+    if _removes_all(effect) and effect.target in TEMPORARY:  # other programs keep their files there
         return _heavy(replace(effect, scope="outside"))
-    if _takes_all(effect) and _holds_work(effect.target, cwd):
+    if _removes_all(effect) and _contains_work(effect.target, cwd):
         return _heavy(replace(effect, scope="outside") if effect.scope == "temp" else effect)
-    if effect.scope == "home" and _takes_all(effect) and _is_top(base_of(effect.target)):
+    if effect.scope == "home" and _removes_all(effect) and _is_top(base_of(effect.target)):
         return _heavy(effect)
     if effect.scope == "project" and UNKNOWN not in effect.target:
         return _in_project(effect, cwd)
     return effect, ()
 
 
-def _takes_all(effect: Effect) -> bool:
+def _removes_all(effect: Effect) -> bool:
     """Whether nothing below the target is spared."""
     every = not has_pattern(effect.target) or posixpath.basename(effect.target) in _EVERYTHING
     return effect.recursive and not effect.names and every
 
 
-def _holds_work(target: str, cwd: str) -> bool:
+def _contains_work(target: str, cwd: str) -> bool:
     """Whether the project or the home folder is somewhere below, and not the target itself."""
     base = base_of(target).rstrip("/") + "/"
     found = gitstate.repository(cwd)
@@ -167,7 +167,7 @@ def _in_project(effect: Effect, cwd: str) -> Impact:
     if effect.kind != "delete" or not effect.recursive or light:
         return effect, ()
     lost, doubt = _lost(effect, root, found is not None)
-    if lost or (base == root and _takes_all(effect)):
+    if lost or (base == root and _removes_all(effect)):
         return _heavy(effect, *lost)
     # Too large to check in time: there may be work.
     return _heavy(replace(effect, certain=False, why=doubt)) if doubt else (effect, ())

@@ -164,7 +164,7 @@ class Metrics:
         """Count the outcomes of a verdict."""
         with self._lock:
             for outcome in verdict.outcomes:
-                self._tally.add(_said(outcome))
+                self._tally.add(_outcome_record(outcome))
 
     def stats(self) -> tuple[HookStats, ...]:
         """Every hook that had an outcome, the slowest first."""
@@ -176,7 +176,7 @@ class Metrics:
         return tuple(one for one in self.stats() if one.over(self.warn_ms))
 
 
-def _said(outcome: Outcome) -> OutcomeRecord:
+def _outcome_record(outcome: Outcome) -> OutcomeRecord:
     return OutcomeRecord(
         hook=outcome.hook,
         status=outcome.status.value,

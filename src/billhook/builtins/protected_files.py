@@ -288,7 +288,7 @@ class ProtectedFiles:
         pattern = Glob(tuple(fold(known + rest.rstrip("/")).split(UNKNOWN)))
         for folded, file in self.files.items():
             above = touch.below and _dotted_folder(folded) and pattern.matches(posixpath.dirname(folded))
-            if (above or pattern.matches(folded)) and self.is_told(touch, file, fold(known), rest):
+            if (above or pattern.matches(folded)) and self.fits_known_parts(touch, file, fold(known), rest):
                 yield Hit(file, doubtful=True)
         if not touch.maybe and self.may_be_installed(path, rest, pattern):
             yield _INSTALLATION
@@ -299,7 +299,7 @@ class ProtectedFiles:
             return True
         return path.startswith(UNKNOWN) and bool(_FIRST_FILE.search(path) or _OUR_PLACE.search(self.text))
 
-    def is_told(self, touch: Touch, file: str, folder: str, rest: str) -> bool:
+    def fits_known_parts(self, touch: Touch, file: str, folder: str, rest: str) -> bool:
         """Whether the known parts of a path fit this file."""
         if touch.loose:
             return os.path.lexists(file)
@@ -309,13 +309,13 @@ class ProtectedFiles:
         if folder == posixpath.dirname(fold(file)) and posixpath.basename(folder).startswith("."):
             return True
         names = filter(None, (posixpath.basename(file), _dotted_folder(file)))
-        return self.fed and any(_says(self.text, name) for name in names)
+        return self.fed and any(_contains_word(self.text, name) for name in names)
 
     def mentioned(self, text: str) -> Iterator[Hit]:
         """Code in another language, or a line that can't be read, that mentions a protected file."""
         if self.mentions_installation(text) and (_DESTROYS.search(text) or _WRITES.search(text)):
             yield _INSTALLATION
-        if file := next((each for each in dict.fromkeys(self.files.values()) if _speaks_of(text, each)), ""):
+        if file := next((each for each in dict.fromkeys(self.files.values()) if _mentions(text, each)), ""):
             yield Hit(file, doubtful=True)
         yield from self.folders_in(text)
 
@@ -329,12 +329,14 @@ class ProtectedFiles:
         """Folders of ours that the text names: `$X/.billhook/y`."""
         for folded, folder in self.index.folders.items():
             name = posixpath.basename(folder)
-            if folded not in self.index.installed and _says(text, name if name.startswith(".") else _tail(folder)):
+            if folded not in self.index.installed and _contains_word(
+                text, name if name.startswith(".") else _tail(folder)
+            ):
                 yield Hit(folder, doubtful=True)
         for folder in dict.fromkeys(self.index.state.values()):
-            if _says(text, _tail(folder)) or folder in text:
+            if _contains_word(text, _tail(folder)) or folder in text:
                 yield self.state_hit(folder)
-            elif _says(text, "approvals") and _says(text, posixpath.basename(folder)):
+            elif _contains_word(text, "approvals") and _contains_word(text, posixpath.basename(folder)):
                 yield Hit(folder, state=True, doubtful=True)
 
     def state_hit(self, folder: str) -> Hit:
@@ -371,15 +373,15 @@ def _with_links(paths: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _speaks_of(text: str, file: str) -> bool:
+def _mentions(text: str, file: str) -> bool:
     """Whether text names a file; a file in a folder of ours by both names, or by the folder if the code destroys."""
     folder, name = _dotted_folder(file), posixpath.basename(file)
     if not folder:
-        return _says(text, name)
-    return _says(text, folder) and (_says(text, name) or _DESTROYS.search(text) is not None)
+        return _contains_word(text, name)
+    return _contains_word(text, folder) and (_contains_word(text, name) or _DESTROYS.search(text) is not None)
 
 
-def _says(text: str, name: str) -> bool:
+def _contains_word(text: str, name: str) -> bool:
     """Whether text contains a name as a whole word, in any case."""
     if name not in text and fold(name) not in _folded_text(text):
         return False

@@ -323,7 +323,7 @@ def count_shared(state: FileState, key: str, seconds: float, now: float) -> Shar
     """Count one call in the fleet, and those that were counted here before; None if there is no answer in time. `now`
     is monotonic. Raises StoreError."""
     before = _take(state, key, now - seconds)
-    found = _ask(state.root, key, seconds, 1 + len(before))
+    found = _request_count(state.root, key, seconds, 1 + len(before))
     if found is None and before:
         _add(state, key, before)
     return found
@@ -342,7 +342,7 @@ def count_here(state: FileState, key: str, seconds: float, now: float, at_most: 
     return admitted[0]
 
 
-def _ask(root: Path, key: str, seconds: float, add: int) -> SharedCount | None:
+def _request_count(root: Path, key: str, seconds: float, add: int) -> SharedCount | None:
     import json
     import socket
 

@@ -72,7 +72,7 @@ class TurnTracker(msgspec.Struct, frozen=True):
                 turn_id, sequence = self._current(ctx.session_id)
                 return Answer(data={"turnId": turn_id, "sequence": sequence, "totalTurns": sequence - 1})
             case _:
-                return self._told(ctx, *self._current(ctx.session_id))
+                return self._turn_answer(ctx, *self._current(ctx.session_id))
 
     def _current(self, session_id: str) -> tuple[str, int]:
         """The current turn of the session. A damaged record is replaced at once."""
@@ -86,7 +86,7 @@ class TurnTracker(msgspec.Struct, frozen=True):
         source = getattr(ctx.event, "source", "startup")
         anew = source in ("startup", "clear") or (source == "resume" and not self.preserve_on_resume)
         turn = self._changed(ctx.session_id, lambda turn: TurnState() if anew else turn)
-        return self._told(ctx, turn.id_in(ctx.session_id), turn.sequence)
+        return self._turn_answer(ctx, turn.id_in(ctx.session_id), turn.sequence)
 
     def _stop(self, session_id: str) -> Answer:
         turn = self._changed(session_id, lambda turn: TurnState(turn.sequence + 1))
@@ -102,7 +102,7 @@ class TurnTracker(msgspec.Struct, frozen=True):
         about = {"subagentTurnId": f"{turn_id}:s:{turn.subagents}", "turnId": turn_id}
         return Answer(data={**about, "subagentSeq": turn.subagents})
 
-    def _told(self, ctx: Context, turn_id: str, sequence: int) -> Answer:
+    def _turn_answer(self, ctx: Context, turn_id: str, sequence: int) -> Answer:
         tells = self.inject_context and ctx.event_type in ("SessionStart", "UserPromptSubmit")
         return Answer(data={"turnId": turn_id, "sequence": sequence}, context=f"Turn {turn_id}" if tells else "")
 

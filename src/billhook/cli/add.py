@@ -15,7 +15,7 @@ import msgspec
 from billhook.agents import AGENTS
 from billhook.agents.around import agent_around
 from billhook.cli.options import at_terminal, flag, option, refuse_agents, refuse_programs, usage
-from billhook.cli.screen import command_lines, filled, hint, name_lines, note, report, say, shown_path
+from billhook.cli.screen import command_lines, filled, hint, name_lines, note, report, shown_path, write
 from billhook.cli.trust import agreed
 from billhook.config import sources
 from billhook.config.config import Config, Entry
@@ -25,7 +25,7 @@ from billhook.config.notices import acknowledge, missing
 from billhook.config.sources import FileRead
 from billhook.config.trust import approve_entry, record_trust
 from billhook.core.errors import UsageError
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 from billhook.core.text import counted, suggestion, visible
 from billhook.store import files
 from billhook.store.approvals import Approvals
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from billhook.config import edit_yaml, recipes
     from billhook.config.recipes import Recipe
 else:
-    plan = later("billhook.cli.install.plan")
-    edit_yaml = later("billhook.config.edit_yaml")
-    recipes = later("billhook.config.recipes")
+    plan = lazy_module("billhook.cli.install.plan")
+    edit_yaml = lazy_module("billhook.config.edit_yaml")
+    recipes = lazy_module("billhook.config.recipes")
 
 _FILE = ".billhook/hooks.yaml"
 _LARGEST = 1 << 20
@@ -241,13 +241,13 @@ def _add(change: RecipeFile, recipe: "Recipe", given: Mapping[str, str]) -> int:
         if (before := _added_with(change.before, recipe)) is not None:
             pairs = ", ".join(f"{name}={value}" for name, value in before.items()) or "its defaults"
             what = f"{recipe.name} is in {change.shown} already, with {visible(pairs)}, or it was edited"
-        say(f"{what}; nothing was changed", err=True)
+        write(f"{what}; nothing was changed", err=True)
         hint(f"edit it, or `billhook remove {recipe.source}` first")
         return 1
     recipe.check_defaults(given, Path(change.config.project))
     after = edit_yaml.with_sections(change.before, str(change.path), sections)
     if not change.as_json:
-        say("\n".join(_described(recipe, given)), whole=True)  # exactly what is written
+        write("\n".join(_described(recipe, given)), whole=True)  # exactly what is written
     if not change.agreed(f"add this to {change.shown}?"):
         return 1
     change.write(after)
@@ -290,7 +290,7 @@ def _remove(change: RecipeFile, recipe: "Recipe") -> int:
     given = _added_with(change.before, recipe)
     done = {"recipe": recipe.name, "file": str(change.path), "hooks": sorted(there)}
     if given is None:  # a hook of that name may be the user's own
-        say(f"{recipe.name} is not in {change.shown}; nothing was changed", err=True)
+        write(f"{recipe.name} is not in {change.shown}; nothing was changed", err=True)
         own = f"its hook `{min(there, default='')}` was not added by `billhook add`: edit the file to remove it"
         hint(own if there else "`billhook list` shows where each hook is")
         return 1
@@ -300,7 +300,7 @@ def _remove(change: RecipeFile, recipe: "Recipe") -> int:
     except LookupError:  # it was edited
         after = edit_yaml.without_hooks(change.before, str(change.path), names)
     if not change.as_json:
-        say("\n".join(diff(plan.FileChange(change.shown, str(change.path), change.before, after))), whole=True)
+        write("\n".join(diff(plan.FileChange(change.shown, str(change.path), change.before, after))), whole=True)
     if not change.agreed(f"remove this from {change.shown}?"):
         return 1
     _revoke(change, there, after)
@@ -365,7 +365,7 @@ def init_verb(force: bool, as_json: bool) -> int:
     path = Path(before.project, _FILE)
     there = os.path.lexists(path)
     if there and not force:
-        say(f"{visible(shown_path(str(path)))} already exists; nothing was changed")
+        write(f"{visible(shown_path(str(path)))} already exists; nothing was changed")
         hint("edit the file, or replace it with --force, which keeps a copy")
         return 1
     if there:

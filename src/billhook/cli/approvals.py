@@ -11,7 +11,7 @@ import click
 from billhook.agents.around import agent_around
 from billhook.approvals.queue import OPEN, WINDOW, AnsweredError, Questions, QueuedQuestion, watcher
 from billhook.cli.options import Verb, at_terminal, flag, option, refuse_programs, with_options
-from billhook.cli.screen import note, report, say, say_json, shown_path
+from billhook.cli.screen import note, report, shown_path, write, write_json
 from billhook.core.text import counted, visible
 from billhook.store.files import state_root
 
@@ -105,8 +105,8 @@ def _watch(questions: Questions, as_json: bool) -> int:
         if (now := questions.stamp()) != stamp:
             stamp = now
             for one in _changed(questions, states):
-                say_json(one.shown) if as_json else say("\n".join(lines_of(one)))
-                if answers and one.state == "waiting" and not _ask(one):
+                write_json(one.shown) if as_json else write("\n".join(lines_of(one)))
+                if answers and one.state == "waiting" and not _prompt(one):
                     return 0
         time.sleep(_INTERVAL)
 
@@ -119,9 +119,9 @@ def _changed(questions: Questions, states: dict[str, str]) -> Iterator[QueuedQue
             yield one
 
 
-def _ask(one: QueuedQuestion) -> bool:
+def _prompt(one: QueuedQuestion) -> bool:
     """Ask the person at the terminal; anything but a clear answer leaves the question open. False: end of input."""
-    say("allow? [y = allow, n = deny, Enter = later, Ctrl-D = stop]")
+    write("allow? [y = allow, n = deny, Enter = later, Ctrl-D = stop]")
     line = sys.stdin.readline()
     word = line.strip().lower()
     if word in ("y", "yes", "n", "no"):

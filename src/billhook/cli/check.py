@@ -18,9 +18,9 @@ from billhook.agents import AGENTS, TABLE
 from billhook.agents.base import Agent, able
 from billhook.agents.transcripts import READERS
 from billhook.cli.install import agent_named
-from billhook.cli.install.entries import checked, ours, parse, times
+from billhook.cli.install.entries import checked, parse, times, written_handlers
 from billhook.cli.options import choice, complete_among, flag, option, usage, words
-from billhook.cli.screen import filled, hint, note, noting, picked, report, say, shown_path
+from billhook.cli.screen import filled, hint, note, noting, picked, report, shown_path, write
 from billhook.config import loader, sources
 from billhook.config.builtin_hooks import filled as filled_options
 from billhook.config.builtin_hooks import guard_settings
@@ -182,7 +182,7 @@ def _deadlines(host: Agent, projects: Iterable[str]) -> dict[str, float]:
     for file in {host.file("user", ""), *(host.file("project", project) for project in projects)}:
         try:
             with open(file, encoding="utf-8") as opened:
-                handlers = ours(checked(host.format.read(opened.read()), host, file), host)
+                handlers = written_handlers(checked(host.format.read(opened.read()), host, file), host)
         except (OSError, ValueError, BillhookError):
             continue
         for handler in handlers:
@@ -300,7 +300,7 @@ def verb(
     kept = [one for one in found.findings if one.code.startswith(wanted or ("",)) and not one.code.startswith(unwanted)]
     text = FORMATS["json" if as_json else format_](kept, found.hooks, found.files)
     if text:
-        say(text, whole=as_json or format_ != "text")
+        write(text, whole=as_json or format_ != "text")
     if format_ == "text" and not as_json:
         if not found.files:
             hint("`billhook init` creates hooks.yaml with example hooks")
@@ -497,5 +497,5 @@ def schema_verb(kind: str) -> int:
 
     if kind not in _KINDS:
         raise UsageError(f"no schema `{kind}`", hint=suggestion(kind, _KINDS))
-    say(json.dumps(schema("settings" if kind == "settings" else "hooks"), indent=2))
+    write(json.dumps(schema("settings" if kind == "settings" else "hooks"), indent=2))
     return 0

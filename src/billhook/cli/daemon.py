@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from billhook import __version__
-from billhook.cli.screen import beside, error_text, note, report, say, say_json
+from billhook.cli.screen import beside, error_text, note, report, write, write_json
 from billhook.cli.times import ago, shown_time
 from billhook.core.errors import UsageError
 from billhook.core.text import suggestion
@@ -96,13 +96,13 @@ def run(http: str, exposed: bool, idle: float | None, as_json: bool, detached: b
     """Run the daemon in the foreground. Ctrl-C or TERM stops it once pending requests finish."""
     from billhook.serve import daemon
 
-    daemon.speak_utf8()
+    daemon.ensure_utf8()
     root = state_root()
     where = control.folder_of(root) / control.SOCKET
 
     def tell() -> None:
         if as_json:
-            say_json({"running": True, "socket": str(where)})
+            write_json({"running": True, "socket": str(where)})
         else:
             note(f"listening at {where} (stop it with Ctrl-C)")
 
@@ -112,7 +112,7 @@ def run(http: str, exposed: bool, idle: float | None, as_json: bool, detached: b
         why = daemon.run(root, idle=idle, http=http, exposed=exposed, again=again, detached=detached, ready=ready)
     except control.AlreadyError:
         if detached:
-            return control.TAKEN
+            return control.ALREADY_RUNNING
         raise UsageError(
             "the daemon is already running", hint="`billhook daemon status` shows it, `billhook daemon stop` stops it"
         ) from None
@@ -133,24 +133,24 @@ def start(http: str, exposed: bool, idle: float | None, as_json: bool, quiet: bo
     options = [*(["--http", http] if http else []), *(["--exposed"] if exposed else [])]
     options += ["--idle-exit", str(idle)] if idle is not None else []
     waiting = (lambda: None) if quiet else _waiting("the daemon to start")
-    with _told_if_silent(as_json):
+    with _report_if_silent(as_json):
         found, now = control.start(state_root(), options, waiting, patient=not quiet)
     if found is not None:
         if not quiet:
-            _tell_started(found, now, as_json)
+            _report_started(found, now, as_json)
         _compare(found, http, idle, quiet)
     return 0
 
 
-def _tell_started(found: DaemonStatus, now: bool, as_json: bool) -> None:
+def _report_started(found: DaemonStatus, now: bool, as_json: bool) -> None:
     if as_json:
-        say_json(_as_data(found, started=now))
+        write_json(_as_data(found, started=now))
         return
-    say(f"{'started' if now else 'already running'}: process {found.pid}, {found.socket}")
+    write(f"{'started' if now else 'already running'}: process {found.pid}, {found.socket}")
     if found.http:
-        say(f"HTTP: {_address_shown(found)}")
+        write(f"HTTP: {_address_shown(found)}")
     if found.telemetry:
-        say(f"telemetry: {_telemetry(found.telemetry)}")
+        write(f"telemetry: {_telemetry(found.telemetry)}")
     if found.version != __version__:
         note(f"the daemon is billhook {found.version}, this is {__version__}; `billhook daemon stop` stops it")
 
@@ -193,7 +193,7 @@ def _resolved(host: str) -> str:
 def stop(force: bool, as_json: bool) -> int:
     """Stop the daemon once pending requests finish. Also waits for background hooks, at most 30 s. Does nothing if the
     daemon is not running."""
-    with _told_if_silent(as_json):
+    with _report_if_silent(as_json):
         pid = control.stop(state_root(), _waiting("the daemon to stop"), force=force)
     text = f"stopped: process {pid}" if pid else "the daemon is not running"
     report(as_json, [text], {"stopped": bool(pid), "pid": pid or None})
@@ -205,11 +205,11 @@ def stop(force: bool, as_json: bool) -> int:
 def status(as_json: bool) -> int:
     """Show whether the daemon is running, and its state."""
     try:
-        with _told_if_silent(as_json):
-            found = control.ask(state_root())
+        with _report_if_silent(as_json):
+            found = control.query_status(state_root())
     except control.SilentError as error:
         if not as_json:
-            say(error_text(error), err=True)
+            write(error_text(error), err=True)
         return 1
     rows = list(_rows(found)) if found is not None else []
     width = max((len(name) for name, _ in rows), default=0)
@@ -260,13 +260,13 @@ def _as_data(found: DaemonStatus | None, **more: bool) -> dict[str, Any]:
 
 
 @contextmanager
-def _told_if_silent(as_json: bool) -> Iterator[None]:
+def _report_if_silent(as_json: bool) -> Iterator[None]:
     """Print JSON before the error if the daemon does not respond: it is not usable."""
     try:
         yield
     except control.SilentError as error:
         if as_json:
-            say_json({"running": False, "silent": True, "pid": error.pid or None})
+            write_json({"running": False, "silent": True, "pid": error.pid or None})
         raise
 
 

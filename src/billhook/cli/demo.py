@@ -24,7 +24,7 @@ from billhook.cli.agent.terminal import Interrupts, JsonStream, Screen, in_loop
 from billhook.cli.events import Printer
 from billhook.cli.events.query import Filters, Logs, chosen, here
 from billhook.cli.options import flag, usage
-from billhook.cli.screen import filled, note, say, say_json
+from billhook.cli.screen import filled, note, write, write_json
 from billhook.cli.signals import catch_signals
 from billhook.config.config import Config
 from billhook.config.loader import load_config
@@ -147,7 +147,7 @@ def verb(as_json: bool, keep: bool) -> int:
         ended, code = _played(made, as_json)
         if ended.how == "interrupted":
             return code or 130
-        return _DemoReport(made, ended, time.monotonic() - began).tell(as_json) or code
+        return _DemoReport(made, ended, time.monotonic() - began).report(as_json) or code
 
 
 def _played(made: DemoFolder, as_json: bool) -> tuple[TurnEnded, int]:
@@ -170,8 +170,8 @@ async def _session(made: DemoFolder, as_json: bool) -> tuple[TurnEnded, int]:
     interrupts = Interrupts(screen.interrupted)
     interrupts.catch()
     if not as_json:
-        say("\n".join(filled(_HEAD, 0)))
-        say(f"\n{click.style(f'> {PROMPT}', bold=True)}")
+        write("\n".join(filled(_HEAD, 0)))
+        write(f"\n{click.style(f'> {PROMPT}', bold=True)}")
     ended = TurnEnded("interrupted", "")
     try:
         ended = await _run(config, in_loop(show), interrupts)
@@ -218,16 +218,16 @@ class _DemoReport:
         logs = Logs({self.here.project: ALL}, self.here)
         self.records = [entry.record for entry in logs.forward()]
 
-    def tell(self, as_json: bool) -> int:
+    def report(self, as_json: bool) -> int:
         amiss = list(self.amiss())
         if as_json:
             where = {"project": str(self.made.project), "home": str(self.made.home)}
-            say_json({"type": "demo", **where, "amiss": amiss})
+            write_json({"type": "demo", **where, "amiss": amiss})
         else:
             logs = chosen(Filters(sessions=(".",), events=LIFECYCLE), self.here)
-            say("\n" + click.style("Every event is in the log, with the answers of hooks", bold=True) + "\n")
+            write("\n" + click.style("Every event is in the log, with the answers of hooks", bold=True) + "\n")
             Printer(self.here).show(logs, logs.forward())
-            say("\n".join(["", *self._next()]))
+            write("\n".join(["", *self._next()]))
         for one in amiss:
             note(f"unexpected: {one}")
         return 1 if amiss else 0

@@ -19,7 +19,7 @@ from billhook.cli.list import facts_of, failure_rule
 from billhook.cli.options import complete_among, config_option, event_named, flag, loaded, tool_options
 from billhook.cli.times import ago, shown_time
 from billhook.config import explain, loader
-from billhook.config.config import Config, as_data, kept
+from billhook.config.config import Config, as_data, read_snapshot
 from billhook.config.declaration import needs_consent
 from billhook.config.override import pause_of
 from billhook.core import strictjson, tools
@@ -322,8 +322,8 @@ def explain_record(digits: str, configs: Sequence[str], *, as_json: bool) -> boo
     record, _ = whole(*match)
     if record.project and record.project != config.project:
         config = loader.load_for_cwd(record.cwd or record.project, [os.path.abspath(file) for file in configs])
-    past = look_back(record, kept(Path(config.root), record.config))
-    today = Judges(files=[os.path.abspath(file) for file in configs]).of(record.cwd, record.host).alone(record)
+    past = look_back(record, read_snapshot(Path(config.root), record.config))
+    today = Judges(files=[os.path.abspath(file) for file in configs]).of(record.cwd, record.host).judge_single(record)
     screen.report(as_json, _past_screen(past, today), _past_data(past, today))
     return True
 

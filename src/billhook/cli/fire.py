@@ -23,10 +23,10 @@ from billhook.cli.screen import (
     note,
     outcome_lines,
     paragraphs,
-    say,
     unreadable,
     with_shown_paths,
     word_of,
+    write,
 )
 from billhook.cli.signals import catch_signals, fire
 from billhook.config import loader
@@ -380,13 +380,13 @@ def _unmet(verdict: Verdict, config: "Config", event: Event) -> dict[str, str]:
 
 def _show(verdict: Verdict, engine: Engine, config: "Config | None", reasons: dict[str, str], *, as_json: bool) -> None:
     if as_json:
-        say(verdict.to_json(), whole=True)
+        write(verdict.to_json(), whole=True)
         return
     titles = dict(zip(engine.plan.names, (hook.title for hook in engine.hooks), strict=True))
     if config is not None and config.unreadable and not config.entries:
-        say(verdict_text(verdict, titles, reasons, "your hooks can't be read"))
+        write(verdict_text(verdict, titles, reasons, "your hooks can't be read"))
     else:
-        say(verdict_text(verdict, titles, reasons))
+        write(verdict_text(verdict, titles, reasons))
     if text := _hint_of_run(verdict, engine) if config is None else _hint_of_files(verdict, config):
         hint(text)
 
@@ -488,7 +488,7 @@ def _show_later(engine: Engine, verdict: Verdict, seconds: float, caught: list[i
     """The answer of a background hook would reach the next event. There is none here, so it is printed."""
     if not any(outcome.status is Status.BACKGROUND for outcome in verdict.outcomes):
         return
-    say("waiting for background hooks ...", err=True)
+    write("waiting for background hooks ...", err=True)
     end = time.monotonic() + seconds
     while not engine.background.settle(0.05) and not caught and time.monotonic() < end:
         pass
@@ -500,8 +500,8 @@ def _show_later(engine: Engine, verdict: Verdict, seconds: float, caught: list[i
             continue
         answered = came.get(started.hook)
         if answered is None or answered.status is Status.TIMED_OUT:
-            say(f"{started.hook} timed out and was terminated", err=True)
+            write(f"{started.hook} timed out and was terminated", err=True)
         else:
             text = answered.answer.context or answered.answer.message or answered.error or "no message"
             how = "failed" if answered.status in FAILURES else "answered"
-            say(f"{started.hook} {how} later: {visible(text)}", err=True)
+            write(f"{started.hook} {how} later: {visible(text)}", err=True)

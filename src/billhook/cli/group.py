@@ -17,7 +17,7 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from billhook import __version__
 from billhook.cli.main import GROUPS, HIDDEN, VERBS
-from billhook.cli.screen import error_text, fitted, hint, not_written, say, width
+from billhook.cli.screen import error_text, fitted, hint, not_written, width, write
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import suggestion
 
@@ -28,7 +28,7 @@ _EXTRA = re.compile(r"Got unexpected extra arguments? \((.*)\)", re.DOTALL)
 _AS_PROMPT = "a prompt needs -p, as in: billhook agent -p 'Fix the tests'"
 _COMPLETING = "_BILLHOOK_COMPLETE"  # the variable in which a completion script tells what to complete
 
-_MEANT = {
+_SYNONYMS = {
     "init": "new create setup start",
     "uninstall or remove": "rm delete disable off disconnect",
     "install": "on hooks connect",
@@ -52,9 +52,9 @@ _MEANT = {
 """Verbs, each with words that users may try instead."""
 
 
-def _meant(name: str) -> str:
+def _verb_hint(name: str) -> str:
     """A hint about an unknown verb: the verb for that word, else one with a similar spelling, else all verbs."""
-    for verbs, words in _MEANT.items():
+    for verbs, words in _SYNONYMS.items():
         if name.lower() in words.split():
             *first, last = verbs.replace(" or ", ", ").split(", ")
             return f"did you mean {', '.join(f'`{verb}`' for verb in first)}{' or ' if first else ''}`{last}`?"
@@ -104,7 +104,7 @@ class Verbs(LazyCommands):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in VERBS and name not in HIDDEN and not name.startswith("-"):
-            raise UsageError(f"no command `{name}`", hint=f"{_meant(name)} (see `billhook --help`)")
+            raise UsageError(f"no command `{name}`", hint=f"{_verb_hint(name)} (see `billhook --help`)")
         return super().resolve_command(ctx, args)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
@@ -171,7 +171,7 @@ def run() -> None:
         # Click exits so after a completion, and with 1 when the reader of our output has closed the pipe.
         code = ended.code if _COMPLETING in os.environ else 0
     except (click.ClickException, BillhookError) as error:
-        say(error_text(_with_hint(error)), err=True)
+        write(error_text(_with_hint(error)), err=True)
         code = 2
     except (click.Abort, KeyboardInterrupt):
         code = 130
@@ -181,7 +181,7 @@ def run() -> None:
             sys.exit(2)
         if os.environ.get("BILLHOOK_DEBUG"):
             raise
-        say(f"error: internal error: {type(error).__name__}: {error}", err=True)
+        write(f"error: internal error: {type(error).__name__}: {error}", err=True)
         hint("set BILLHOOK_DEBUG=1 to see the traceback, and please report it")
         code = 3
     sys.exit(code if isinstance(code, int) else 0)
@@ -235,5 +235,5 @@ def completion_verb(shell: str) -> int:
     found = get_completion_class(shell) if shell in SHELLS else None
     if found is None:
         raise UsageError(f"no completion for `{shell}`", hint=suggestion(shell, SHELLS))
-    say(found(billhook, {}, "billhook", _COMPLETING).source().rstrip("\n"), whole=True)
+    write(found(billhook, {}, "billhook", _COMPLETING).source().rstrip("\n"), whole=True)
     return 0

@@ -76,7 +76,7 @@ def put(descriptor: int, data: bytes) -> bool:
     return True
 
 
-def tell(lines: Iterable[str]) -> None:
+def print_errors(lines: Iterable[str]) -> None:
     """Print lines on stderr."""
     put(2, lines_for_people(lines))
 
@@ -116,7 +116,7 @@ class _HookRun:
         self.answering = HookServer(_stdin, self._fire)
         self.caught: list[int] = []
         self.client = 0  # the process id of the client that started us, and answers for us if we time out
-        self.told: HookResponse | None = None  # the answer was written: a later error can't change it
+        self.response: HookResponse | None = None  # the answer was written: a later error can't change it
         self._engine: Engine | None = None
         self._goes_on = False  # a hook answers later
         self._let_go: Callable[[int], None] = lambda code: hang_up(1)
@@ -131,13 +131,13 @@ class _HookRun:
             self.answering.ends = int(until) / 1000 - _CARRIED if int(until) else None
 
     def answer(self, argv: list[str]) -> int:
-        heard = self.answering.prepare(argv)
-        if heard is None and self.answering.nobody_waits:
+        response = self.answering.prepare(argv)
+        if response is None and self.answering.is_synchronous:
             self._at_once = True
             catch_signals(self.caught)
             said = self.answering.judge_at_once()
-            heard = said if isinstance(said, HookResponse) else _awaited(said)
-        elif heard is None:
+            response = said if isinstance(said, HookResponse) else _awaited(said)
+        elif response is None:
             if self.answering.may_go_on and hasattr(os, "fork"):
                 split = _split()
                 if isinstance(split, int):
@@ -145,9 +145,9 @@ class _HookRun:
                 self._let_go = split
             import asyncio
 
-            heard = asyncio.run(self.answering.judge())
+            response = asyncio.run(self.answering.judge())
             catch_signals(self.caught)
-        code = self._write(heard)
+        code = self._write(response)
         if self._goes_on and self._engine is not None:
             self._let_go(code)
             self.answering.ends = None
@@ -171,21 +171,21 @@ class _HookRun:
         self._goes_on = any(outcome.status is Status.BACKGROUND for outcome in verdict.outcomes)
         return verdict
 
-    def _write(self, heard: HookResponse) -> int:
-        self.told = heard
-        if not put(1, heard.stdout) and heard.unheard is not None:
-            self.told = heard = heard.unheard
-        put(2, heard.all_of_stderr)
-        return heard.code
+    def _write(self, response: HookResponse) -> int:
+        self.response = response
+        if not put(1, response.stdout) and response.fallback is not None:
+            self.response = response = response.fallback
+        put(2, response.all_of_stderr)
+        return response.code
 
     def crashed(self, error: BaseException) -> int:
         if os.environ.get("BILLHOOK_DEBUG"):
             import traceback
 
             traceback.print_exception(error)
-        if self.told is not None:
-            tell([f"after the answer: {type(error).__name__}: {error}"])
-            return self.told.code
+        if self.response is not None:
+            print_errors([f"after the answer: {type(error).__name__}: {error}"])
+            return self.response.code
         if self.caught or isinstance(error, KeyboardInterrupt):
             number = (self.caught or [2])[0]
             why = f"ended by signal {number} before there was a verdict"
@@ -194,7 +194,7 @@ class _HookRun:
 
     def last_code(self) -> int:
         """The exit code if nothing can be written any more."""
-        return self.told.code if self.told is not None and self.told.code else self.answering.last_code
+        return self.response.code if self.response is not None and self.response.code else self.answering.last_code
 
     def close(self) -> None:
         """End what still runs before the agent's timeout, and at once after a signal."""
@@ -211,7 +211,7 @@ class _HookRun:
 
 def _stdin() -> bytes:
     if os.isatty(0):
-        tell(["waiting for an event as JSON on standard input (end it with Ctrl-D)"])
+        print_errors(["waiting for an event as JSON on standard input (end it with Ctrl-D)"])
     return all_of(0)
 
 

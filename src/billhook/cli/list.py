@@ -71,12 +71,12 @@ def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json:
 
         plugins = [one for one in plugin_hooks(config.project) if not wanted or wanted in one.declared.events]
     if as_json:
-        screen.say_json(*(_as_data(row, config, agent, fired) for row in found), *map(_plugin_data, plugins))
+        screen.write_json(*(_as_data(row, config, agent, fired) for row in found), *map(_plugin_data, plugins))
         return 0
     if agent is not None and config.entries:
-        screen.say(f"what applies in {agent.title}\n")
+        screen.write(f"what applies in {agent.title}\n")
     lines = _screen(config, found, wanted, fired, agent) if config.entries else _empty(config, found)
-    screen.say("\n".join([*lines, *_plugin_lines(plugins)]))
+    screen.write("\n".join([*lines, *_plugin_lines(plugins)]))
     if not config.sources:
         screen.hint("`billhook init` writes a first file with hooks")
     _hints(config)
@@ -90,9 +90,9 @@ def _exported(config: Config, agent: "HooklessAgent", as_json: bool) -> int:
     found = exported(config, agent.tools)
     if as_json:
         settings = json.loads(agent.settings(found.patterns))
-        screen.say_json({"settings": settings, "left": found.left})
+        screen.write_json({"settings": settings, "left": found.left})
         return 0
-    screen.say(agent.settings(found.patterns), whole=True)
+    screen.write(agent.settings(found.patterns), whole=True)
     for one in found.left:
         screen.note(f"not for {agent.title}: {screen.with_shown_paths(one)}")
     _hints(config)

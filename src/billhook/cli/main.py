@@ -100,7 +100,7 @@ def import_lightly() -> None:
     """
     if "msgspec" in sys.modules:
         return
-    stand_ins = {name: module for name, module in _stand_ins().items() if name not in sys.modules}
+    stand_ins = {name: module for name, module in _stub_modules().items() if name not in sys.modules}
     sys.modules.update(stand_ins)  # type: ignore[arg-type]  # None means: no such module
     try:
         import pathlib  # noqa: F401
@@ -115,18 +115,18 @@ def import_lightly() -> None:
                 sys.modules.pop(name, None)
 
 
-def _stand_ins() -> dict[str, ModuleType | None]:
+def _stub_modules() -> dict[str, ModuleType | None]:
     return {
         "typing_extensions": None,
         "uuid": _module("uuid", UUID=_Nothing, SafeUUID=_Nothing),
         "decimal": _module("decimal", Decimal=_Nothing),
         "datetime": _datetime(),
-        "urllib.parse": _module("urllib.parse", quote_from_bytes=_later("urllib.parse", "quote_from_bytes")),
+        "urllib.parse": _module("urllib.parse", quote_from_bytes=_lazy_function("urllib.parse", "quote_from_bytes")),
         **{name: _LazyModule(name) for name in ("msgspec.inspect", "msgspec.toml", "msgspec.yaml")},
         "msgspec._json_schema": _module(
             "msgspec._json_schema",
-            schema=_later("msgspec._json_schema", "schema"),
-            schema_components=_later("msgspec._json_schema", "schema_components"),
+            schema=_lazy_function("msgspec._json_schema", "schema"),
+            schema_components=_lazy_function("msgspec._json_schema", "schema_components"),
         ),
     }
 
@@ -150,7 +150,7 @@ class _Nothing:
     unknown = None
 
 
-def _later(module: str, name: str) -> Any:
+def _lazy_function(module: str, name: str) -> Any:
     """A function that imports itself when it is called."""
 
     def call(*arguments: Any, **named: Any) -> Any:

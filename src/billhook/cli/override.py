@@ -14,7 +14,7 @@ import msgspec
 
 from billhook.cli import times
 from billhook.cli.options import flag, loaded, option, refuse_programs, usage
-from billhook.cli.screen import beside, hanging, hint, note, report, say, shown_path
+from billhook.cli.screen import beside, hanging, hint, note, report, shown_path, write
 from billhook.cli.times import seconds_of
 from billhook.cli.trust import agreed, log_trust
 from billhook.config.config import Config, Entry, HookRow, rows
@@ -23,7 +23,7 @@ from billhook.config.history import ShadowReport, shadow_report, shadow_rows
 from billhook.config.loader import load_config
 from billhook.config.override import LONGEST_PAUSE, DeniedCall, Overrides, Pause, pause_of, set_pause
 from billhook.core.errors import UsageError
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 from billhook.core.text import counted, one_line, suggestion, visible
 from billhook.store.state import FileState
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from billhook.cli.install import plan
     from billhook.config import edit_yaml, trust
 else:
-    install = later("billhook.cli.install")
-    plan = later("billhook.cli.install.plan")
-    edit_yaml = later("billhook.config.edit_yaml")
-    trust = later("billhook.config.trust")
+    install = lazy_module("billhook.cli.install")
+    plan = lazy_module("billhook.cli.install.plan")
+    edit_yaml = lazy_module("billhook.config.edit_yaml")
+    trust = lazy_module("billhook.config.trust")
 
 _WHY = "only the user can pause hooks"
 
@@ -62,7 +62,7 @@ def verb(codes: tuple[str, ...], yes: bool, as_json: bool) -> int:
     overrides = Overrides(FileState(Path(config.root)))
     calls = [_denied(overrides, code) for code in codes]
     if not as_json:
-        say("\n".join(f"{one.code}  {_call_shown(one)}" for one in calls))
+        write("\n".join(f"{one.code}  {_call_shown(one)}" for one in calls))
     if not yes and (as_json or not agreed("allow once?")):
         return 1
     until = [overrides.allow(one) for one in calls]
@@ -227,8 +227,8 @@ def promote_verb(name: str, since: str, yes: bool, as_json: bool) -> int:
     found, _ = shadow_report(config, since, [row])
     change = _change(config, row)
     if not as_json:
-        say("\n".join([*_lines(found[0]), ""]))
-        say("\n".join(install.diff(change)), whole=True)
+        write("\n".join([*_lines(found[0]), ""]))
+        write("\n".join(install.diff(change)), whole=True)
     if not yes and (as_json or not agreed(f"activate {visible(row.name)}?")):
         return 1
     _write(change, row)

@@ -94,7 +94,7 @@ def verb(
     here = query.here()
     judges = Judges(replay.rules_from(rules, here.project) if rules is not None else None, run_commands=run_commands)
     if transcripts is None:
-        ids = query.meant(sessions, here).get(here.project, frozenset()) if sessions else None
+        ids = query.named_sessions(sessions, here).get(here.project, frozenset()) if sessions else None
         begin = None if judges.of(here.project, "").remembers else since  # hooks may depend on earlier events
         wanted = RecordFilter(sessions=ids, project=here.project, since=begin, until=until)
         with screen.progress("the log") as tick:
@@ -102,12 +102,12 @@ def verb(
     else:
         first = since or times.written(datetime.now(UTC) - timedelta(days=_DAYS))
 
-        def wants(one: PastCall) -> bool:
+        def is_selected(one: PastCall) -> bool:
             in_time = until is None or one.call.time <= until
             return in_time and (not sessions or one.call.session.startswith(sessions))
 
         with screen.progress("calls") as tick:
-            calls = _transcript_records(_agents(transcripts), here.project, first, wants, tick)
+            calls = _transcript_records(_agents(transcripts), here.project, first, is_selected, tick)
             found = replay.replay(calls, judges)
     what = "calls" if transcripts else "events"
     view = ReplayScreen(found, since, rules, what, judges.of(here.project, "").unapproved)

@@ -283,7 +283,7 @@ def is_terminal(stream: Any) -> bool:
     return stream is not None and not stream.closed and bool(stream.isatty())
 
 
-def say(text: str, *, err: bool = False, whole: bool = False) -> None:
+def write(text: str, *, err: bool = False, whole: bool = False) -> None:
     """Print at once. On a terminal, long lines are broken at blanks, unless they must stay `whole`. Without colours if
     the output is not a terminal, or NO_COLOR or TERM=dumb is set."""
     plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
@@ -297,17 +297,17 @@ def say(text: str, *, err: bool = False, whole: bool = False) -> None:
         hang_up(2)  # standard error is closed
 
 
-def say_json(*values: Any) -> None:
+def write_json(*values: Any) -> None:
     for value in values:
-        say(strictjson.dumps(msgspec.to_builtins(value)), whole=True)
+        write(strictjson.dumps(msgspec.to_builtins(value)), whole=True)
 
 
 def report(as_json: bool, lines: Iterable[str], *values: Any, whole: bool = False) -> None:
     """Print the values as lines of JSON, or these lines for people."""
     if as_json:
-        say_json(*values)
+        write_json(*values)
     elif text := "\n".join(lines):
-        say(text, whole=whole)
+        write(text, whole=whole)
 
 
 def picked(one: Any, names: str) -> dict[str, Any]:
@@ -317,7 +317,7 @@ def picked(one: Any, names: str) -> dict[str, Any]:
 
 
 def hint(text: str) -> None:
-    say(f"\nhint: {text}", err=True)
+    write(f"\nhint: {text}", err=True)
 
 
 @contextmanager
@@ -345,11 +345,11 @@ def not_written(error: OSError) -> None:
     hang_up(1)  # otherwise the interpreter fails at exit when it flushes the buffer
     if error.errno != errno.EPIPE:
         remedy = "free some space, or redirect the output elsewhere"
-        say(f"error: can't write the output: {error.strerror}\n\nhint: {remedy}", err=True)
+        write(f"error: can't write the output: {error.strerror}\n\nhint: {remedy}", err=True)
 
 
 def note(text: str) -> None:
-    say(f"note: {visible(text)}", err=True)
+    write(f"note: {visible(text)}", err=True)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from billhook.core.answers import Verdict
 from billhook.core.events import Event
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 
 if TYPE_CHECKING:
     import asyncio
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 else:
     import _signal as signal  # without enumerations, which take long to make
 
-    asyncio = later("asyncio")
+    asyncio = lazy_module("asyncio")
 
 
 _GRACE = 0.1

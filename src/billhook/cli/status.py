@@ -19,7 +19,7 @@ from billhook.config.config import Config, rows
 from billhook.config.declaration import HookDeclaration, needs_consent
 from billhook.config.history import GuardReport, RecentRecords, guard_report, log_of, recent
 from billhook.config.lint import is_note
-from billhook.config.notices import MissingGates, blocking_text, gone_text, missing
+from billhook.config.notices import MissingGates, blocking_text, missing, missing_gates_text
 from billhook.config.override import pause_of
 from billhook.config.sources import FileRead, adopting_command, of_claude_code
 from billhook.core.text import Finding, counted
@@ -126,7 +126,7 @@ def _screen(status: FolderStatus) -> Iterator[str]:
     for row in (one for one in rows(config) if one.effect == "blocks" and one.state == "changed"):
         yield from ("", *(click.style(line, fg="red") for line in screen.filled(blocking_text(row), 2)))
     for one in status.gone:
-        yield from ("", *(click.style(line, fg="red") for line in screen.filled(gone_text(one, config), 2)))
+        yield from ("", *(click.style(line, fg="red") for line in screen.filled(missing_gates_text(one, config), 2)))
     if problems:
         yield from ("", click.style(counted(len(problems), "problem"), bold=True))
     for finding in problems[:_SHOWN]:

@@ -12,7 +12,7 @@ import msgspec
 
 from billhook.cli.check import annotation, finding_data, finding_lines
 from billhook.cli.options import flag, option, usage
-from billhook.cli.screen import filled, hanging, hint, progress, report, say, shown_path
+from billhook.cli.screen import filled, hanging, hint, progress, report, shown_path, write
 from billhook.config.cases import Case
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import Finding, counted, flat, visible
@@ -58,8 +58,8 @@ def verb(files: tuple[str, ...], watch: bool, **given: Any) -> int:
         try:
             _run(files, **given)
         except BillhookError as error:
-            say(f"error: {visible(str(error))}", err=True)
-        say(click.style("\nwaiting for changes; Ctrl-C ends", dim=True))
+            write(f"error: {visible(str(error))}", err=True)
+        write(click.style("\nwaiting for changes; Ctrl-C ends", dim=True))
         while _times(files, given["user"]) == before:
             time.sleep(0.3)
         click.clear()
@@ -82,7 +82,7 @@ def _run(files: Sequence[str], *, text: str | None, user: bool, junit: str | Non
         raise UsageError("no tests here", hint='add some to hooks.yaml: `tests: [{bash: "git push", expect: ask}]`')
     with progress("tests") as tick:
         results = runner.run_cases(suite, cases, tick, exercised=given["coverage"])
-    told = (line for one in results for line in _told(one, github))
+    told = (line for one in results for line in _report_lines(one, github))
     report(as_json, told, *({"type": "test", **_result_data(one)} for one in results))
     statuses = {one.status for one in results}
     code = 1 if "failed" in statuses else 2 if "not approved" in statuses else 0
@@ -130,7 +130,7 @@ def _times(files: Sequence[str], user: bool) -> dict[str, int]:
 
 
 # Screens:
-def _told(one: CaseResult, github: bool) -> Iterator[str]:
+def _report_lines(one: CaseResult, github: bool) -> Iterator[str]:
     place = f"{shown_path(one.case.file)}:{one.case.line}"
     if one.status == "skipped":
         yield from filled(f"skipped {place}: {', '.join(one.notes)}", 0)

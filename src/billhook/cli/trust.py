@@ -15,7 +15,7 @@ import click
 
 from billhook.agents.around import agent_around
 from billhook.cli.options import at_terminal, flag, refuse_agents, usage
-from billhook.cli.screen import fitted, hint, note, picked, report, say, say_json, shown_path, unreadable, width
+from billhook.cli.screen import fitted, hint, note, picked, report, shown_path, unreadable, width, write, write_json
 from billhook.config import declaration, loader, trust
 from billhook.config.config import Config, Entry, kind_of, rows
 from billhook.config.loader import load_config
@@ -84,12 +84,12 @@ def verb(
     whole = [word for word in hooks if _WHOLE.fullmatch(word)]
     if yes or whole:
         refuse_agents("--yes" if yes else "a hash")
-    wanted = _wanted(config, hooks)
+    wanted = _selected(config, hooks)
     sure = wanted if yes else [one for one in wanted if one.hash in whole]
     return _Review(config, wanted, sure, as_json=as_json).run()
 
 
-def _wanted(config: Config, words: Sequence[str]) -> list[Pending]:
+def _selected(config: Config, words: Sequence[str]) -> list[Pending]:
     if not words:
         return [*config.pending, *config.permissions.pending]
     found: dict[int, Pending] = {}
@@ -134,7 +134,7 @@ class _Review:
             agreed = id(one) in self.sure or (self.asks and not self.over and self._answered(one))
             approved = not self.over and agreed and self._approve(one)
             if self.as_json:
-                say_json(_pending_data(one, approved))
+                write_json(_pending_data(one, approved))
             if self.over:
                 break
         return self._end()
@@ -144,7 +144,7 @@ class _Review:
         while True:
             match typed(f"approve {marked(one.shown)}? [y/N/v/q/?] "):
                 case "y" | "yes" if hidden:
-                    say(f"not shown: {', '.join(map(marked, hidden))}; type `unseen` to approve it anyway")
+                    write(f"not shown: {', '.join(map(marked, hidden))}; type `unseen` to approve it anyway")
                 case "y" | "yes":
                     return True
                 case "unseen" if hidden:
@@ -157,7 +157,7 @@ class _Review:
                     self.over = True
                     return False
                 case _:
-                    say(_CHOICES)
+                    write(_CHOICES)
 
     def _show(self, text: str) -> None:
         """Print it; in a pager if the user is asked and it does not fit on the screen."""
@@ -165,7 +165,7 @@ class _Review:
         if self.asks and shown.count("\n") >= shutil.get_terminal_size().lines:
             click.echo_via_pager(shown)
         else:
-            say(text)
+            write(text)
 
     def _approve(self, one: Pending) -> bool:
         how = "with `billhook trust --yes`" if id(one) in self.sure else "from a terminal"
@@ -174,14 +174,14 @@ class _Review:
             approval = approve(one, self.config.root, how)  # type: ignore[arg-type]
         except trust.ChangedError as error:
             self.changed = True
-            say(f"not approved: {marked(str(error))}\n", err=True)
+            write(f"not approved: {marked(str(error))}\n", err=True)
             return False
         self.approved.append(one)
         self.approvals.append(approval)
         if id(one) in self.sure and (hidden := _unseen(one)):
             note(f"{one.shown} was approved without showing {', '.join(hidden)}: binary, long or changing")
         if not self.as_json:
-            say(click.style(f"approved {marked(one.shown)}", fg="green") + "\n")
+            write(click.style(f"approved {marked(one.shown)}", fg="green") + "\n")
         return True
 
     def _end(self) -> int:
@@ -192,7 +192,7 @@ class _Review:
         left = [one for one in waiting if one.hash in hashes]
         if not self.as_json:
             hooks = sum(not isinstance(one, PendingRules) for one in self.approved)
-            say("\n".join([_summary(now, hooks), *_rules_summary(now)]))
+            write("\n".join([_summary(now, hooks), *_rules_summary(now)]))
         if left and self.agent and not (self.approved or self.over):
             hint(f"only a person can approve hooks, and this runs inside {self.agent}: run it in your own terminal")
         elif left and not (self.approved or self.over or self.asks):

@@ -210,22 +210,24 @@ def counts(path: str, found: os.stat_result | None) -> bool:
     return bool(found.st_mode & 0o111) if code is None else code
 
 
-def names_that_tell(folder: str, kind: Kind, look: FileSnapshot) -> str:
+def relevant_names(folder: str, kind: Kind, look: FileSnapshot) -> str:
     """The names in a folder that may change what runs, with the targets of links, as one string."""
     listed = look.listed(folder, MAX_ENTRIES)
     if listed is None:
         return "\0"
     if os.path.basename(folder) == CACHE:
-        return "\0".join(one.name for one in listed if counts(one.path, _asked(one.stat, None)))
-    telling = (one for one in listed if kind == "all" or by_name(one.name) is not False or _asked(one.is_dir, False))
-    return "\0".join(f"{one.name}\0{_asked(functools.partial(_link, one), '')}" for one in telling)
+        return "\0".join(one.name for one in listed if counts(one.path, _or_default(one.stat, None)))
+    telling = (
+        one for one in listed if kind == "all" or by_name(one.name) is not False or _or_default(one.is_dir, False)
+    )
+    return "\0".join(f"{one.name}\0{_or_default(functools.partial(_link, one), '')}" for one in telling)
 
 
 def _link(entry: "os.DirEntry[str]") -> str:
     return os.readlink(entry.path) if entry.is_symlink() else ""
 
 
-def _asked(question: Callable[[], _Answer], otherwise: _Answer) -> _Answer:
+def _or_default(question: Callable[[], _Answer], otherwise: _Answer) -> _Answer:
     """What the system returns for an entry; `otherwise` if that fails, as for a dangling link."""
     try:
         return question()
@@ -266,7 +268,7 @@ class FolderWalk:
             for one in listed:
                 if not self.add(one):
                     return False
-                if _asked(one.is_dir, False) and self.follows(one):
+                if _or_default(one.is_dir, False) and self.follows(one):
                     waiting.append(one.path)
             if self.entries < 0:
                 return False
@@ -275,7 +277,7 @@ class FolderWalk:
     def add(self, one: "os.DirEntry[str]") -> bool:
         if self.kind == "code" and by_name(one.name) is False:
             return True
-        path, state = one.path, _asked(one.stat, None)
+        path, state = one.path, _or_default(one.stat, None)
         if state is None or not stat.S_ISREG(state.st_mode):
             return True
         if self.kind == "all" or counts(path, state):

@@ -69,7 +69,7 @@ class Approver(msgspec.Struct, frozen=True):
         hint = (_UNSET if self.settings is None else _SHORT) if is_early else ""
         question = replace(self._question(verdict, asking, seconds), hint=hint)
         try:
-            asked, problems = await self._asked(question, settings, seconds)
+            asked, problems = await self._wait_for_answer(question, settings, seconds)
             allowed = asked.answer == "allow" and await in_thread(lambda: Questions(self.root).use(asked.id))
             answer = _answer(asked, seconds, allowed=allowed)
         except BillhookError as error:
@@ -77,7 +77,7 @@ class Approver(msgspec.Struct, frozen=True):
             return _with(verdict, refused, began, ())
         return _with(verdict, answer, began, problems)
 
-    async def _asked(
+    async def _wait_for_answer(
         self, question: QueuedQuestion, settings: ApprovalSettings, seconds: float
     ) -> tuple[QueuedQuestion, Sequence[str]]:
         """The question after the wait, and the problems with its messages."""
@@ -86,7 +86,7 @@ class Approver(msgspec.Struct, frozen=True):
 
         questions = Questions(self.root)
         await asyncio.sleep(0)  # a caller without a loop starts one now
-        asked = await in_thread(lambda: questions.ask(question))  # another process may hold the lock
+        asked = await in_thread(lambda: questions.add(question))  # another process may hold the lock
         is_new = asked.id == question.id  # people got a message about an older one already
         files = [file for one in AGENTS.values() for file in one.variable_files]
         problems = send(settings, asked, self.root, files) if is_new else ()

@@ -37,7 +37,7 @@ from billhook.core.dialect_traits import MEANINGS
 from billhook.core.errors import RuleError
 from billhook.core.events import EVENTS
 from billhook.core.hook import Condition, Context, Handler, Hook, Source
-from billhook.core.lazy import later, pattern
+from billhook.core.lazy import lazy_module, pattern
 from billhook.effects.conditions import AfterEffect, AnyOf, HasEffect, all_of, is_readable
 from billhook.effects.effect import Command
 from billhook.effects.rules import condition
@@ -52,10 +52,10 @@ if TYPE_CHECKING:
     from billhook.effects import call_patterns, gitstate
     from billhook.store import redaction
 else:
-    actions = later("billhook.config.actions")
-    match, gitstate = later("billhook.core.match"), later("billhook.effects.gitstate")
-    call_patterns, redaction = later("billhook.effects.call_patterns"), later("billhook.store.redaction")
-    session_notes, guard = later("billhook.builtins.session_notes"), later("billhook.builtins.guard")
+    actions = lazy_module("billhook.config.actions")
+    match, gitstate = lazy_module("billhook.core.match"), lazy_module("billhook.effects.gitstate")
+    call_patterns, redaction = lazy_module("billhook.effects.call_patterns"), lazy_module("billhook.store.redaction")
+    session_notes, guard = lazy_module("billhook.builtins.session_notes"), lazy_module("billhook.builtins.guard")
 
 
 class Limits(msgspec.Struct, frozen=True):

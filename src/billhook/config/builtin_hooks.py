@@ -333,9 +333,9 @@ class Builtins:
     def hooks(self) -> list[Hook]:
         """Ordinary hooks, in the order of their priorities."""
         names = ("metrics", "turn-tracker", "session-naming", "rate-limit", "event-logger")
-        return [self._made(name, filled(name, self.settings[name].options)) for name in names if self._on(name)]
+        return [self._build(name, filled(name, self.settings[name].options)) for name in names if self._on(name)]
 
-    def _made(self, name: str, options: dict[str, Any]) -> Hook:
+    def _build(self, name: str, options: dict[str, Any]) -> Hook:
         if name == "metrics":
             return trackers.metrics(**options)
         if name == "turn-tracker":

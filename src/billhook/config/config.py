@@ -316,7 +316,7 @@ def rows(config: Config) -> list[HookRow]:
     for entry in config.entries:
         owners.setdefault(id(entry), (entry, "", []))
     found = [
-        _of_entry(entry, tuple(hooks)) if entry is not None else _alone(hooks[0], name)
+        _of_entry(entry, tuple(hooks)) if entry is not None else _single_row(hooks[0], name)
         for entry, name, hooks in owners.values()
     ]
     if config.fleet is not None:
@@ -343,7 +343,7 @@ def _of_entry(entry: Entry, hooks: tuple[Hook, ...]) -> HookRow:
     )
 
 
-def _alone(hook: Hook, name: str) -> HookRow:
+def _single_row(hook: Hook, name: str) -> HookRow:
     effect = _effect((hook,))
     builtin = hook.source.layer == "built-in"
     own, place = (set(HookFields.__struct_fields__).intersection(one.__struct_fields__) for one in (hook, hook.source))
@@ -384,11 +384,11 @@ class ConfigSnapshot:
         self._data = strictjson.encode(redact(content(config)))
         self.hash = sha256(self._data).hexdigest()
         self._root = Path(config.root)
-        self.is_kept = False
+        self.is_saved = False
 
-    def keep(self) -> None:
+    def save(self) -> None:
         """Write it if it is missing or has another size. Raises StoreError, also for a link, a pipe or a folder."""
-        if self.is_kept:
+        if self.is_saved:
             return
         path, found = snapshot_path(self._root, self.hash), None
         with files.opened(path.parent, self._root, create=True) as folder, suppress(OSError):
@@ -396,10 +396,10 @@ class ConfigSnapshot:
         # reading the file would slow down every call; `billhook events verify` does it
         if found is None or not stat.S_ISREG(found.st_mode) or found.st_size != len(self._data):
             files.write_atomically(path, self._data, root=self._root)
-        self.is_kept = True
+        self.is_saved = True
 
 
-def kept(root: Path, hash: str) -> dict[str, Any] | None:  # noqa: A002 (its name in records)
+def read_snapshot(root: Path, hash: str) -> dict[str, Any] | None:  # noqa: A002 (its name in records)
     """The configuration with that hash: `project`, `parallel`, `builtins`, and its `hooks` in running order; None if
     its snapshot is missing or has another hash."""
     if not is_hash(hash):

@@ -171,7 +171,7 @@ class EntryReader:
             text = str(key.value)
             field = own.get(text) or field_of(text)
             if field in known:
-                self._see(field, text, key, value)
+                self._store(field, text, key, value)
             elif not text.startswith(("x-", "$", "//", "_")):
                 unknown.append((key, text, value))
         for key, text, value in unknown:
@@ -180,7 +180,7 @@ class EntryReader:
             self._unknown_key(key, text, known)
             self.looks_like_gate |= isinstance(value.value, tuple | FieldNodes) and value.gate_words > 0
 
-    def _see(self, field: str, text: str, key: Node, value: Node) -> None:
+    def _store(self, field: str, text: str, key: Node, value: Node) -> None:
         """Store a value. If a key is there twice, in one spelling or two, its value is ambiguous."""
         if field in self.seen and field not in _MAY_REPEAT:
             # one of the two values makes it a gate, so a gate was meant
@@ -326,10 +326,10 @@ class EntryReader:
         """The meaning of an agent's event name in this file: our name for it if there is one, else the same name."""
         if self.where.agent != "plugin" and not self.where.of_another:
             return ""
-        from billhook.agents import canonical_event, is_own_name, own_events
+        from billhook.agents import canonical_event, declared_event, is_own_name
 
         if self.where.of_another:
-            return own_events(self.where.agent, name)
+            return declared_event(self.where.agent, name)
         return (canonical_event(name) or name) if is_own_name(name) else ""
 
     def _agents_own(self, name: str) -> str:

@@ -188,10 +188,10 @@ def _explained(row: HookRow, event: Event, config: Config, earlier: Sequence[Exp
     looked = [(step, tuple(_conditions(row, step, ctx))) for step in _steps(row, event)]
     blocks = any(isinstance(step.run, StandIn) and step.run.blocks and not failed for step, failed in looked)
     if not looked:
-        return ExplainedHook(row=row, reasons=tuple(_standing(row, problems)))
+        return ExplainedHook(row=row, reasons=tuple(_blockers(row, problems)))
     step, failed = min(looked, key=lambda one: len(one[1]))
     unmet = _with_safe_edits(row, failed)
-    reasons = (*_standing(row, problems, fixable=all(one.fix for one in unmet)), *unmet)
+    reasons = (*_blockers(row, problems, fixable=all(one.fix for one in unmet)), *unmet)
     return ExplainedHook(
         row=row,
         reasons=reasons,
@@ -199,7 +199,7 @@ def _explained(row: HookRow, event: Event, config: Config, earlier: Sequence[Exp
         seconds=step.timeout,
         default=step.hook.timeout is None,
         failure="" if isinstance(step.run, ConstantAnswer) or row.shadow else _failure(step, event),
-        answer=(answer := _known_answer(row, step, ctx) if not reasons else None),
+        answer=(answer := _fixed_answer(row, step, ctx) if not reasons else None),
         notes=tuple(_notes(row, step, answer)),
     )
 
@@ -224,14 +224,14 @@ def _steps(row: HookRow, event: Event) -> Iterator[Step]:
         broken = {"conditions": Conditions(), "timeout": None} if row.declared.broken else {}
         hooks = (absence(replace(row.declared, **broken), ""),)
     for hook in hooks:
-        yield from _alone(hook).list_for(event).all
+        yield from _single_plan(hook).list_for(event).all
 
 
-def _alone(hook: Hook) -> Plan:
+def _single_plan(hook: Hook) -> Plan:
     return Plan([replace(hook, after=())])
 
 
-def _standing(row: HookRow, problems: Sequence[Finding], *, fixable: bool = True) -> Iterator[Reason]:
+def _blockers(row: HookRow, problems: Sequence[Finding], *, fixable: bool = True) -> Iterator[Reason]:
     """Why a hook can't run at any event. `fixable`: it could run at this one."""
     if row.state == "runs":
         return
@@ -271,7 +271,7 @@ def _hint(row: HookRow, problems: Sequence[Finding]) -> str:
 
 def _conditions(row: HookRow, step: Step, ctx: Context) -> Iterator[Reason]:
     event = ctx.event
-    if not _alone(step.hook).steps(event):
+    if not _single_plan(step.hook).steps(event):
         yield _not_matched(row, step, event)
     declared = row.declared
     for condition in single(step.hook.condition) if step.hook.condition is not None else ():
@@ -285,7 +285,7 @@ def _conditions(row: HookRow, step: Step, ctx: Context) -> Iterator[Reason]:
 def _not_true(condition: Condition, row: HookRow, ctx: Context) -> Iterator[Reason]:
     """Why one of the conditions of a hook is not true of an event; nothing where it is true."""
     if isinstance(condition, AfterEffect):
-        yield from _not_seen(condition, row, ctx)
+        yield from _effect_missing(condition, row, ctx)
     elif isinstance(condition, Cooldown):
         yield from _ran_before(condition, ctx)
     elif condition(ctx):
@@ -316,7 +316,7 @@ def _ran_before(condition: Cooldown, ctx: Context) -> Iterator[Reason]:
         yield Reason("once", str(error))
 
 
-def _not_seen(condition: AfterEffect, row: HookRow, ctx: Context) -> Iterator[Reason]:
+def _effect_missing(condition: AfterEffect, row: HookRow, ctx: Context) -> Iterator[Reason]:
     named = f"`after_effect: {', '.join(condition.wanted)}`"
     try:
         if not condition(ctx):
@@ -355,7 +355,7 @@ def _answers(earlier: Sequence[ExplainedHook]) -> list[Outcome]:
     return [Outcome(row.name, source=f"{row.layer} {row.place}", answer=answer) for row, answer in known]
 
 
-def _known_answer(row: HookRow, step: Step, ctx: Context) -> Answer | None:
+def _fixed_answer(row: HookRow, step: Step, ctx: Context) -> Answer | None:
     """Fixed answers in a file are always the same, the guard only reads the event, and built-ins that only observe
     have no answer: these are known in advance."""
     if only_observes(row):
@@ -373,8 +373,8 @@ def _notes(row: HookRow, step: Step, answer: Answer | None) -> Iterator[str]:
         yield from (f"{limit.in_words}, then {limit.then}" for limit, _ in step.run.limits)
     if step.matcher.problem:
         yield f"its matcher `{step.hook.match}` can't be read, so it matches everything: {step.matcher.problem}"
-    if step.when_late is not None:
-        yield f"if it times out, that counts as {step.when_late}"
+    if step.on_timeout is not None:
+        yield f"if it times out, that counts as {step.on_timeout}"
     if row.state == "runs" and row.declared is not None and of_claude_code(row.declared):
         adopt = adopting_command(row.declared)
         moved = f"; `{adopt}` moves it to billhook" if adopt else ""
@@ -439,7 +439,7 @@ def _corrects(slip: Finding, hook: HookDeclaration, row: Meanings, event: Event,
     """Whether the hint of a slip makes the hook run for the event. Without a new matcher, it moves a rule to `if`."""
     if slip.edit:
         return compile_matcher(slip.edit, row.matching, event.hook_event_name).matches(*names)
-    return _strikes(hook.match or "", event)
+    return _rule_matches(hook.match or "", event)
 
 
 def _other_case(pattern: str, row: Meanings, event: Event, names: list[str]) -> str:
@@ -463,13 +463,13 @@ def _rule_reason(hook: HookDeclaration, event: Event) -> Reason:
     for text in rules:
         fixed = corrected_rule(text)
         new = fixed or other_spelling(text, command)
-        if new and _strikes(new, event):
+        if new and _rule_matches(new, event):
             comment = "" if fixed else ", which also matches the other spellings"
             return Reason("if", why, f"write `{edit(hook, 'rules', with_rule(hook, text, new))}`{comment}")
     return Reason("if", why)
 
 
-def _strikes(rule: str, event: Event) -> bool:
+def _rule_matches(rule: str, event: Event) -> bool:
     name, given = tools.canonical(getattr(event, "tool_name", "")), getattr(event, "tool_input", None)
     try:
         return Rule.parse(rule).strikes(name, given, event.cwd or None)

@@ -18,7 +18,7 @@ import msgspec
 from billhook.builtins.guard import NAME, Guard
 from billhook.builtins.metrics import Durations, HookStats, Tally
 from billhook.builtins.trackers import METRICS, WARN_MS, ContextBudget
-from billhook.config.config import Config, HookRow, as_data, kept, rows
+from billhook.config.config import Config, HookRow, as_data, read_snapshot, rows
 from billhook.config.declaration import CONDITION_KEYS, HookDeclaration
 from billhook.config.lint import edit, finding
 from billhook.config.sources import own_file
@@ -273,7 +273,7 @@ class _HookStatistics:
     def _alike(self, hash_: str) -> dict[str, tuple[str, bool]]:
         """The hooks that ran for the same events under a configuration: their names at that time, each with the current
         name and whether its action was the same. Without a snapshot all hooks: the record has their names."""
-        snapshot = kept(self._root, hash_) if hash_ else None
+        snapshot = read_snapshot(self._root, hash_) if hash_ else None
         names = _names_then(self._names, snapshot)
         if snapshot is None:
             return {then: (now, True) for then, now in (names | {name: name for name in self._today}).items()}

@@ -164,7 +164,7 @@ def settle_order(entries: Sequence[Entry], *, builtins: frozenset[str]) -> tuple
     findings: list[Finding] = []
     waits: dict[int, list[int]] = {}
     for i, entry in enumerate(settled):
-        found, missing = _meant(i, settled)
+        found, missing = _predecessors(i, settled)
         if missing:
             message = f"{entry.declared.subject} runs after `{missing}`, but no hook has that name"
             known = [*(one.declared.name for one in settled), *BUILTINS]
@@ -196,7 +196,7 @@ def _named(entries: Sequence[Entry]) -> list[Entry]:
     return named
 
 
-def _meant(i: int, entries: Sequence[Entry]) -> tuple[list[int], str]:
+def _predecessors(i: int, entries: Sequence[Entry]) -> tuple[list[int], str]:
     own = layer_rank(entries[i].declared.layer)
     found: list[int] = []
     for name in entries[i].declared.after:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, cast
 import msgspec
 from msgspec.structs import replace
 
-from billhook.agents import AGENTS
+from billhook.agents import AGENTS, EVERY_AGENT
 from billhook.config import layers, sources
 from billhook.config.builtin_hooks import Builtins, Reviews, StandIn, protected
 from billhook.config.config import Config, Entry
@@ -25,7 +25,7 @@ from billhook.config.sources import FileRead, confirmed, inside, runs_itself, se
 from billhook.core import client_env
 from billhook.core.errors import UsageError
 from billhook.core.hook import Hook, Source
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 from billhook.store.approvals import Approvals
 from billhook.store.files import state_root
 from billhook.store.state import FileState
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from billhook.config.trust import Consent, Trust
     from billhook.engine.engine import Engine
 else:
-    trust = later("billhook.config.trust")
-    build = later("billhook.config.build")
-    shapes = later("billhook.config.shapes")
+    trust = lazy_module("billhook.config.trust")
+    build = lazy_module("billhook.config.build")
+    shapes = lazy_module("billhook.config.shapes")
 
 
 _SETTLED: Final = 1_000_000_000
@@ -110,7 +110,7 @@ class CachedConfig:
         # A folder that was moved and replaced by a link is the same folder in another place.
         if (came or self._awaited) and any(os.path.realpath(path) != real for path, real in self._places.items()):
             return False
-        return not came or self._none_has_come()
+        return not came or self._none_appeared()
 
     def _same_approvals(self) -> bool:
         ways = {folder for file in self._stamps for folder in self._approvals.way_to(file)}
@@ -121,7 +121,7 @@ class CachedConfig:
         self._approved = before if all(now - max(one[4:], default=0) > _SETTLED for one in before.values()) else {}
         return True
 
-    def _none_has_come(self) -> bool:
+    def _none_appeared(self) -> bool:
         missing = set(map(_first_missing, self._absent))
         folders = {folder: _look(folder, _TIMES, links=True) for folder in map(os.path.dirname, missing)}
         if any(sources.identity(path) for path in self._absent):
@@ -237,7 +237,7 @@ def _cached(request: _LoadRequest, env: Mapping[str, str]) -> "Config | None":
 def _loaded(request: _LoadRequest, env: Mapping[str, str]) -> "Config":
     folder = request.folder or request.here
     if not folder:
-        raise _gone()
+        raise _missing_cwd()
     loading = _Loading(request, folder, env)
     config = loading.config()
     if len(_cache) >= _MOST_CACHED:
@@ -246,7 +246,7 @@ def _loaded(request: _LoadRequest, env: Mapping[str, str]) -> "Config":
     return config
 
 
-def _gone() -> UsageError:
+def _missing_cwd() -> UsageError:
     return UsageError("the working directory is gone", hint="change to a folder that exists")
 
 
@@ -291,7 +291,7 @@ class _Loading:
         if self.found.fleet is not None:
             self.reads = self.found.fleet.limited(self.reads, self.found.files)
         host = request.host
-        self.in_agent = isinstance(host, CallerFormat) and host.name in AGENTS
+        self.in_agent = isinstance(host, CallerFormat) and host.name in EVERY_AGENT
         agent = seen(host.name, env, over_http=host.over_http) if isinstance(host, CallerFormat) else inside(host, env)
         self.agent = confirmed(agent, self.reads)
         # a folder that can't be opened is reported for each file in it
@@ -319,7 +319,7 @@ class _Loading:
         pause = self._pause()
         reviewed = self._reviewed(pause)
         entries = [replace(one, hook=reviewed(one.hook, one.declared)) if one.hook else one for one in entries]
-        hooks = [*(entry.hook for entry in entries if entry.hook is not None), *self._stand_ins(entries)]
+        hooks = [*(entry.hook for entry in entries if entry.hook is not None), *self._denying_hooks(entries)]
         if builtins is not None:
             hooks += [*builtins.hooks(), *self._guards(entries, settings["guard"])]
         known = {id(entry.hook) for entry in entries}
@@ -414,7 +414,7 @@ class _Loading:
         self.problems.append(declared.finding("BH214", "action", why, hint))
         return _unusable(declared, consent, "broken", why)
 
-    def _stand_ins(self, entries: Sequence[Entry]) -> Iterator[Hook]:
+    def _denying_hooks(self, entries: Sequence[Entry]) -> Iterator[Hook]:
         """Hooks that deny in place of files that can't be read, and of gates that are still gates after a change."""
         for entry in entries:
             if entry.state == "changed" and entry.declared.gate and not _judges_the_same(entry):
@@ -567,7 +567,7 @@ def existing_folder(folder: str) -> str:
     try:
         given = folder = client_env.abspath(folder or ".")
     except FileNotFoundError:
-        raise _gone() from None
+        raise _missing_cwd() from None
     while not os.path.isdir(folder) and os.path.dirname(folder) != folder:
         folder = os.path.dirname(folder)
     if folder != given and os.path.dirname(folder) == folder:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from billhook.core import strictjson
-from billhook.core.lazy import later, pattern
+from billhook.core.lazy import lazy_module, pattern
 from billhook.core.text import Finding
 
 if TYPE_CHECKING:
     import bisect
     import math
 else:
-    bisect = later("bisect")
-    math = later("math")
+    bisect = lazy_module("bisect")
+    math = lazy_module("math")
 
 GATE_WORDS = pattern(rb"\bgate\b|on_?failure|\bdeny\b|\bask[\"']?\s*:", re.IGNORECASE)  # words that only gates contain
 

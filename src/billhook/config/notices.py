@@ -76,7 +76,7 @@ def missing(config: Config) -> list[MissingGates]:
     state = FileState(Path(config.root))
     mine = state.read(GATES_KIND, USER)
     present = {read.source.path for read in config.sources} | set(_strings(mine, "acknowledged"))
-    known = {one.file: one for one in (*_gone_files(USER, _accounts(config)), *_gone_files(USER, mine))}
+    known = {one.file: one for one in (*_missing_files(USER, _accounts(config)), *_missing_files(USER, mine))}
     found = [one for file, one in known.items() if file not in present]
     here = config.folder or config.project
     for folder in (here, *map(str, Path(here).parents)):
@@ -84,7 +84,7 @@ def missing(config: Config) -> list[MissingGates]:
     return found
 
 
-def _gone_files(key: str, record: Value | None) -> Iterator[MissingGates]:
+def _missing_files(key: str, record: Value | None) -> Iterator[MissingGates]:
     gates = _names(record, "files")
     for file, hooks in {**gates, **_names(record, "hooks")}.items():
         of_file = gates.get(file, [])
@@ -141,7 +141,7 @@ def _missing_in(config: Config, folder: str, record: Value | None) -> Iterator[M
     reads = {read.source.path: read for read in config.sources}
     elsewhere = {entry.declared.name for entry in config.entries if entry.consent.given or _guards(entry)}
     gates = _names(record, "files")
-    for one in _gone_files(folder, record):
+    for one in _missing_files(folder, record):
         exists = os.path.lexists(one.file)
         if (one.file in reads and not reads[one.file].readable) or (one.file not in reads and exists):
             continue  # an unreadable file denies by itself; the other one belongs to another project now
@@ -227,21 +227,21 @@ class Notices:
         self.host = dialect_of(host).removeprefix("http:")
         self._shown: dict[str, set[str]] = {}  # by session: the keys of the notices that it was shown
         self._waiting: dict[str, list[Notice]] = {}  # by session: notices that wait for an event that can show them
-        self.told: set[str] = set()  # sessions that need no notice until a hook fails
+        self.notified: set[str] = set()  # sessions that need no notice until a hook fails
         self._remembered = False
 
     def __call__(self, verdict: Verdict) -> tuple[str, ...]:
         """The notices to show with this verdict."""
         session = verdict.about.session_id
-        self.told.discard(session)
+        self.notified.discard(session)
         try:
-            due = tuple(map(_told, self._due(session, verdict)))
+            due = tuple(map(_notice_line, self._due(session, verdict)))
         except Exception as error:  # no verdict fails because of a notice
-            return (_told(_unshown(error)),)
+            return (_notice_line(_unshown(error)),)
         if self.config.pause is not None:
             return (*due, *self._paused(verdict.about))
         if session not in self._waiting:
-            self.told.add(session)
+            self.notified.add(session)
         return due
 
     def _paused(self, event: Event) -> Iterator[str]:
@@ -260,18 +260,18 @@ class Notices:
         notice = Notice((f"unjudged {why}",), f"{sentence} The {event.hook_event_name} event was not judged.")
         known = self._shown[session]
         new = [] if known.issuperset(notice.keys) else self._claim(session, known, [notice])
-        return _told(notice) if new else ""
+        return _notice_line(notice) if new else ""
 
     def _due(self, session: str, verdict: Verdict) -> list[Notice]:
-        if not self._remembered and "gone" not in self._told_otherwise:
+        if not self._remembered and "gone" not in self._reported_elsewhere:
             self._remembered = True
             with suppress(StoreError):  # state that can't be written is reported by the log
                 remember(self.config)
         facts = self._waiting.pop(session, [])
         if session not in self._shown:
             facts += self._look_up(session)
-            facts += self._standing(session)
-        if verdict.failed_open and "open" not in self._told_otherwise:
+            facts += self._current(session)
+        if verdict.failed_open and "open" not in self._reported_elsewhere:
             facts += failed_open(verdict)
         known = self._shown[session]
         new = list({one.keys: one for one in facts if not known.issuperset(one.keys)}.values())
@@ -286,7 +286,7 @@ class Notices:
         if len(self._shown) >= _MOST_SESSIONS:
             self._shown.clear()
             self._waiting.clear()
-            self.told.clear()
+            self.notified.clear()
         record = self._read(session) if session else None
         self._shown[session] = set(_strings(record, "shown"))
         return _texts(record)
@@ -333,7 +333,7 @@ class Notices:
     # -- what the host can show
 
     @property
-    def _told_otherwise(self) -> Collection[str]:
+    def _reported_elsewhere(self) -> Collection[str]:
         return () if self.host in AGENTS else _TOLD_OTHERWISE.get(self.host, ("open", "pending"))
 
     def _can_show(self, event: Event) -> bool:
@@ -347,14 +347,14 @@ class Notices:
 
     # -- the facts
 
-    def _standing(self, session: str) -> Iterator[Notice]:
-        told = self._told_otherwise
+    def _current(self, session: str) -> Iterator[Notice]:
+        told = self._reported_elsewhere
         if "pending" not in told:
             yield from _readable(pending(self.config, self.host))
             yield from _readable(problems(self.config))
         yield from _readable(fleet(self.config))
         if "gone" not in told:
-            missing = _readable(gone(self.config))
+            missing = _readable(missing_gates(self.config))
             self._forget(session, {key for one in missing for key in one.keys})
             yield from missing
         if "approved" not in told:
@@ -411,7 +411,7 @@ def _unshown(error: Exception) -> Notice:
     return Notice((f"unshown {why}",), f"can't show notices: {why}")
 
 
-def _told(notice: Notice) -> str:
+def _notice_line(notice: Notice) -> str:
     """The text to show. Names and reasons come from files and hooks, so secrets, line breaks, control and
     bidirectional characters are replaced."""
     from billhook.store.redaction import Redactor
@@ -502,7 +502,7 @@ def fleet(config: "Config") -> Iterator[Notice]:
         yield Notice((f"fleet {problem}",), f"{problem}. Details: billhook fleet status")
 
 
-def gone(config: "Config") -> Iterator[Notice]:
+def missing_gates(config: "Config") -> Iterator[Notice]:
     """Gates that are no longer in force."""
     try:
         found = missing(config)
@@ -510,10 +510,10 @@ def gone(config: "Config") -> Iterator[Notice]:
         yield Notice(("gates unread",), f"can't determine whether a gate is gone: {error.place}: {error.message}")
         return
     for one in found:
-        yield Notice(tuple(f"gone {one.file} {name}" for name in one.gates), gone_text(one, config))
+        yield Notice(tuple(f"gone {one.file} {name}" for name in one.gates), missing_gates_text(one, config))
 
 
-def gone_text(one: "MissingGates", config: "Config") -> str:
+def missing_gates_text(one: "MissingGates", config: "Config") -> str:
     """The gates that are gone, and the command that acknowledges it."""
     are = f"{one.what} is" if len(one.gates) == 1 else f"{one.what}s are"
     where = f"{listed_names(list(map(_short, one.gates)))} in {shown_path(one.file, config.project)} ({one.why})"

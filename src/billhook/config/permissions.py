@@ -358,6 +358,8 @@ def _rules(config: Config, left: list[str]) -> Iterator[tuple[str, str, str]]:
     for one in (*permissions.deny, *permissions.ask, *permissions.allow):
         yield one.shown, one.kind, str(one.rule)
     for entry in config.entries:
+        if entry.state in ("new", "changed", "broken"):
+            left.append(f"{_shown(entry)}: it does not run (`billhook list`)")
         if entry.state != "runs" or entry.declared.shadow:
             continue
         action, conditions = entry.declared.action, entry.declared.conditions

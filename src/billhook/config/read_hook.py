@@ -25,7 +25,7 @@ from billhook.config.declaration import (
 )
 from billhook.config.nodes import FieldNodes, Node
 from billhook.core import strictjson
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 from billhook.core.match import expression
 from billhook.core.text import folded, suggestion
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from billhook.config import actions
     from billhook.config.entry import EntryReader
 else:
-    actions = later("billhook.config.actions")
+    actions = lazy_module("billhook.config.actions")
 
 
 def read_action(entry: "EntryReader") -> Action | None:
@@ -55,7 +55,7 @@ def read_action(entry: "EntryReader") -> Action | None:
     if len(given) != 1 or wanted not in (None, given[0]):
         _not_one_action(entry, given, wanted)
         return None
-    return _MAKERS[given[0]](entry) if given[0] in _MAKERS else _say(entry, cast("AnswerKind", given[0]))
+    return _MAKERS[given[0]](entry) if given[0] in _MAKERS else _answer_action(entry, cast("AnswerKind", given[0]))
 
 
 def _not_one_action(entry: "EntryReader", given: list[str], wanted: str | None) -> None:
@@ -180,17 +180,17 @@ _SOURCES: Final = {"inject": ("file", "command"), "keep_going": ("command", "tex
 USUAL_LIMIT: Final = 3  # times in one turn that an agent is kept going
 
 
-def _say(entry: "EntryReader", decision: "AnswerKind") -> Action | None:
+def _answer_action(entry: "EntryReader", decision: "AnswerKind") -> Action | None:
     node = entry.seen[decision]
     limit = USUAL_LIMIT if decision == "keep_going" else 0
     if decision in _SOURCES and isinstance(node.value, FieldNodes):
-        return _said_by(entry, decision, node.value, limit)
+        return _answer_from(entry, decision, node.value, limit)
     if decision not in _NEEDS_TEXT and node.value is True:  # `deny: true`: no reason is given
         return FixedAnswer(decision, "")
     return None if (text := _filled(entry, decision)) is None else FixedAnswer(decision, text, limit=limit)
 
 
-def _said_by(entry: "EntryReader", decision: "AnswerKind", fields: FieldNodes, limit: int) -> Action | None:
+def _answer_from(entry: "EntryReader", decision: "AnswerKind", fields: FieldNodes, limit: int) -> Action | None:
     """`inject: {file: NOTES.md}`, `keep_going: {command: scripts/test, limit: 3}`."""
     given: dict[str, Any] = {}
     for key, value in fields:
@@ -398,7 +398,7 @@ def _test(entry: "EntryReader", key: Node, value: Node, where: str) -> tuple[str
         return name, _tests(entry, value, name)
     if name in GROUPS:
         return name, _group(entry, value, name)
-    return name, _wanted(entry, name, value)
+    return name, _condition_value(entry, name, value)
 
 
 def _group(entry: "EntryReader", node: Node, name: str) -> tuple[Tests, ...]:
@@ -410,7 +410,7 @@ def _group(entry: "EntryReader", node: Node, name: str) -> tuple[Tests, ...]:
     return tuple(_tests(entry, one, name) for one in node.value)
 
 
-def _wanted(entry: "EntryReader", name: str, node: Node) -> Any:
+def _condition_value(entry: "EntryReader", name: str, node: Node) -> Any:
     if name in ("changed_files", "has_secret") and isinstance(node.value, bool):
         return node.value
     if name.startswith("results."):

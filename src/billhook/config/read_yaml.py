@@ -365,7 +365,7 @@ class _Scalars:
         """Raises ValueError, ArithmeticError or LookupError for a value that does not fit its tag."""
         text: str = event.value
         if event.tag is not None:
-            return text if event.tag in _TEXT_TAGS else self.made(event.tag, text)
+            return text if event.tag in _TEXT_TAGS else self.convert(event.tag, text)
         if not event.implicit[0]:
             return text
         if text not in self.known:
@@ -376,12 +376,12 @@ class _Scalars:
         for tag, pattern in self.patterns.get(text[:1], ()):
             if pattern.match(text):
                 try:
-                    return text if tag in _TEXT_TAGS else self.made(tag, text)
+                    return text if tag in _TEXT_TAGS else self.convert(tag, text)
                 except (ValueError, ArithmeticError):  # `0x_` looks like a number but is not
                     return text
         return text
 
-    def made(self, tag: str, text: str) -> Scalar:
+    def convert(self, tag: str, text: str) -> Scalar:
         if tag == _TAG + "null":
             return None
         if tag == _TAG + "bool":

@@ -17,13 +17,13 @@ import msgspec
 from billhook.config.cases import event_of
 from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 from billhook.core.text import suggestion
 
 if TYPE_CHECKING:
     import yaml
 else:
-    yaml = later("yaml")
+    yaml = lazy_module("yaml")
 
 SECTIONS: Final = ("builtins", "hooks", "tests")  # the keys of a hooks.yaml that a recipe adds to
 _KEYS: Final = {"title", "purpose", "parameters", "show", *SECTIONS}
@@ -168,13 +168,13 @@ def _read(name: str, source: str, data: bytes) -> Recipe:
     try:
         text = data.decode("utf-8-sig")
         root, data = yaml.compose(text, Loader=yaml.SafeLoader), yaml.safe_load(text)
-        return _made(name, source, text, root, data)
+        return _parse(name, source, text, root, data)
     except (UnicodeDecodeError, yaml.YAMLError, msgspec.ValidationError, ValueError, RecursionError) as error:
         why = " ".join(str(error).split())[:200]
         raise UsageError(f"not a recipe: {why}", place=source, hint="docs/recipes.md describes the format") from None
 
 
-def _made(name: str, source: str, text: str, root: Any, said: Any) -> Recipe:
+def _parse(name: str, source: str, text: str, root: Any, said: Any) -> Recipe:
     if not isinstance(said, dict) or not {"title", "purpose"} <= said.keys() or not {"hooks", "builtins"} & said.keys():
         raise ValueError("it needs `title`, `purpose` and `hooks`")
     if unknown := sorted(str(key) for key in said.keys() - _KEYS):

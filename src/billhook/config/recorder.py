@@ -20,7 +20,7 @@ from billhook.core.answers import NOTHING, UNSET, Answer, Decision, Outcome, Ski
 from billhook.core.errors import BillhookError, UnrecordedError
 from billhook.core.events import EVENTS, JSON_FIELDS, Event
 from billhook.core.hook import Context, Hook, SessionInfo
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 from billhook.store.files import StoreError
 from billhook.store.state import FileState
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from billhook.store.log.eventlog import EventLog
     from billhook.store.redaction import Redactor
 else:
-    stored = later("billhook.store.sessions")
+    stored = lazy_module("billhook.store.sessions")
 
 
 class FoldedAnswer(msgspec.Struct, frozen=True):
@@ -65,18 +65,18 @@ def _note_lost(verdict: Verdict, outcomes: list[dict[str, Any]], host: str) -> t
     if name not in DIALECTS:
         return ()
     dialect = DIALECTS[name]
-    lost = _lost(name, lambda: encoded(verdict, dialect).written)
+    lost = _losses(name, lambda: encoded(verdict, dialect).written)
     for outcome, data in zip(verdict.outcomes, outcomes, strict=True) if lost else ():
         answer = outcome.answer
         if answer is not NOTHING:
             alone = replace(answer, data=None, background=False)
-            own = _lost(name, functools.partial(dialect.write_exit, verdict.about, alone))
+            own = _losses(name, functools.partial(dialect.write_exit, verdict.about, alone))
             if of_all := [one for one in own if one in lost]:
                 data["lost"] = [*data.get("lost", ()), *of_all]
     return lost
 
 
-def _lost(name: str, write: Callable[[], ExitResult]) -> tuple[str, ...]:
+def _losses(name: str, write: Callable[[], ExitResult]) -> tuple[str, ...]:
     try:
         written = write()
     except Exception as error:  # a Python hook may return anything; the error is reported with the answer
@@ -154,14 +154,16 @@ _BY_STATE: Final = {
     "same": SkipReason.SAME,
     "elsewhere": SkipReason.ELSEWHERE,
 }
-_WHOSE: Final = ("transcript_path", "permission_mode", "agent_id", "agent_type")
+_CALLER_FIELDS: Final = ("transcript_path", "permission_mode", "agent_id", "agent_type")
 """Fields of every event that a record has under the same name, if they are not empty."""
 _ABOUT_ALL: Final = frozenset(
     {"hook_event_name", "session_id", "cwd", "tool_name", "tool_input", "tool_response"}
-    | {"tool_use_id", "tool_result_is_error", "tool_output", *_WHOSE}
+    | {"tool_use_id", "tool_result_is_error", "tool_output", *_CALLER_FIELDS}
 )
 """Fields of an event that have a separate field in a record, or none."""
-_PLACED: Final = {name: _ABOUT_ALL.difference(set(kind.__annotations__) & {*_WHOSE}) for name, kind in EVENTS.items()}
+_PLACED: Final = {
+    name: _ABOUT_ALL.difference(set(kind.__annotations__) & {*_CALLER_FIELDS}) for name, kind in EVENTS.items()
+}
 """The same by event, without the fields that the event itself declares: SubagentStart is about that agent."""
 _OK, _NONE = Status.OK, Decision.NONE
 _MOST_EVENTS: Final = 256  # limit of cached event names, which come from outside
@@ -182,8 +184,8 @@ class LogRecorder:
             try:
                 self._log.append(self.content(verdict, host, own))
                 lost = "its configuration was not kept"
-                if not self._snapshot.is_kept:
-                    self._snapshot.keep()
+                if not self._snapshot.is_saved:
+                    self._snapshot.save()
             except BillhookError as error:
                 raise self._unrecorded(f"{lost}: {error.message}", error.place, error.hint) from error
             except Exception as error:
@@ -235,7 +237,7 @@ class LogRecorder:
         texts, quiet = self._texts(verdict, tool, canonical), _is_quiet(verdict)
         outcomes = [outcome_data(outcome, quiet) for outcome in verdict.outcomes]
         if not quiet:
-            lost = _note_lost(verdict, outcomes, host) if verdict.speaks else ()
+            lost = _note_lost(verdict, outcomes, host) if verdict.has_content else ()
             texts |= {"lost": list(lost), "outcomes": outcomes} if lost else {"outcomes": outcomes}
         redacted = None if self._redactor is None else self._redactor.redacted(texts)
         texts = texts if redacted is None else redacted.value
@@ -262,14 +264,14 @@ class LogRecorder:
             "config": self._snapshot.hash,
             "redacted": 0 if redacted is None else redacted.texts,
             **texts,
-            "not_asked": self._not_asked(verdict, own, quiet=quiet),
+            "not_asked": self._skipped_hooks(verdict, own, quiet=quiet),
         }
 
     def _texts(self, verdict: Verdict, tool: str, canonical: str | None) -> dict[str, Any]:
         """The fields with text of hooks or users, except for outcomes. Empty fields but `reason` are left out."""
         event, options = verdict.about, self.options
         texts: dict[str, Any] = {"reason": verdict.reason or verdict.stop_reason or None}
-        texts |= {key: str(value) for key in _WHOSE if (value := getattr(event, key))}
+        texts |= {key: str(value) for key in _CALLER_FIELDS if (value := getattr(event, key))}
         known = event.was_read
         if options["include_input"]:
             given, fields = _input_and_fields(event, tool, canonical)
@@ -279,7 +281,7 @@ class LogRecorder:
                 texts["fields"] = fields
         if options["include_output"] and (output := _output(event)) is not None:
             texts["output"] = output if known else _writable(output)
-        if verdict.speaks:
+        if verdict.has_content:
             if options["include_input"] and verdict.tool_input is not None:
                 texts["rewritten_input"] = _writable(verdict.tool_input)
             if options["include_output"] and verdict.tool_output is not UNSET and verdict.tool_output is not None:
@@ -289,7 +291,7 @@ class LogRecorder:
 
     # -- hooks that did not run
 
-    def _not_asked(self, verdict: Verdict, own: Sequence[Hook], *, quiet: bool) -> dict[str, str]:
+    def _skipped_hooks(self, verdict: Verdict, own: Sequence[Hook], *, quiet: bool) -> dict[str, str]:
         considered = self._considered.get(verdict.event)
         if considered is None:
             considered = self._find_considered(verdict.event)
@@ -331,7 +333,7 @@ class LogRecorder:
 
 def _is_quiet(verdict: Verdict) -> bool:
     """Whether only built-ins ran and none objects: the usual case."""
-    if verdict.speaks or verdict.reason:
+    if verdict.has_content or verdict.reason:
         return False
     for outcome in verdict.outcomes:
         if outcome.source != "built-in" or outcome.hook not in BUILTINS or outcome.status is not _OK or outcome.lost:
@@ -355,7 +357,7 @@ def outcome_data(outcome: Outcome, quiet: bool = False) -> dict[str, Any]:
         del data["source"]
     if outcome.skipped is not None:
         data["error"] = outcome.error
-    elif not quiet and (status is not _OK or outcome.exit_code or outcome.lost or answer.speaks):
+    elif not quiet and (status is not _OK or outcome.exit_code or outcome.lost or answer.has_content):
         data |= {key: value for key, read in _UNUSUAL.items() if (value := read(outcome))}
     if took := _to_the_microsecond(outcome.duration_ms):
         data["duration_ms"] = took

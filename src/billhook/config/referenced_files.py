@@ -20,7 +20,7 @@ import msgspec
 from billhook.config import approval_scope
 from billhook.config.approval_scope import MAGIC, Kind, Patterns
 from billhook.config.declaration import Action, Exec, FixedAnswer, Python, RunAction
-from billhook.config.sources import MAX_KEPT, FileSnapshot
+from billhook.config.sources import MAX_CACHED, FileSnapshot
 from billhook.core import client_env
 from billhook.effects import programs, script, shell
 from billhook.effects.effect import UNKNOWN
@@ -136,7 +136,7 @@ MAX_FOUND: Final = 20_000
 MAX_UNCOVERED: Final = 20
 
 _SYSTEM = re.compile(r"/(?:bin|sbin|usr|lib[^/]*|opt|nix|etc|dev|proc|sys)(?:/|$)")
-_KEPT_BY_HOOKS: Final = (".log", ".jsonl", ".tmp", ".out")
+_WRITTEN_BY_HOOKS: Final = (".log", ".jsonl", ".tmp", ".out")
 _SHEBANG = re.compile(rb"#![ \t]*([^\n]*)")
 _LOOP: Final = re.compile(r"\b(?:for|select)\s+\w+\s+in\s+([^;\n]{1,2000})")
 _SEPARATORS = re.compile(r"[;|&(){}`\n]")
@@ -245,7 +245,7 @@ class _FileScan:
                 tree = approval_scope.walk(place, "code", self.folder, self.look)
                 for file in tree.files if tree is not None else ():
                     if file.endswith(".py"):
-                        self.read_later(file, "module")
+                        self.enqueue(file, "module")
 
     def follow(self, path: str, kind: str) -> None:
         state = self.look.state(path)
@@ -299,7 +299,7 @@ class _FileScan:
         """`subprocess.run(["sh", "lib/x.sh"])`: scripts that it starts, relative to the project or a folder above."""
         folders = (self.folder, *around(os.path.dirname(path), self.folder))
         for scripts, text in approval_scope.started(source):
-            places = [place for name in scripts for place in self.meant(name, folders)]
+            places = [place for name in scripts for place in self.expand(name, folders)]
             there = [place for place in places if self.look.regular(place) and self.inside(place)]
             for place in there:
                 self.take(place, "")
@@ -341,7 +341,7 @@ class _FileScan:
     def known(self, text: str, path: str) -> "KnownVariables":
         key = (self.folder, path, text)
         known = self.look.texts.get(key) or with_known_values(text, self.folder, self.home, path)
-        if len(text) <= MAX_KEPT:
+        if len(text) <= MAX_CACHED:
             self.look.texts[key] = known
         return known
 
@@ -485,7 +485,7 @@ class _FileScan:
         if UNKNOWN in word:
             self.unknown(word, folders)
             return
-        paths = self.meant(word, folders)
+        paths = self.expand(word, folders)
         if "/" in word or word.endswith(SUFFIXES) or any(map(self.look.state, paths)):
             for path in paths:
                 self.script(path, kind)
@@ -496,7 +496,7 @@ class _FileScan:
         words = [word for command in known.commands for word in programs.given_words(command.words)]
         for loop in _LOOP.findall(known.text):
             words += [re.sub("[\"']", "", word).translate(known.values) for word in loop.split()]
-        paths = [path for word in words if "$" not in word for path in self.meant(word, folders)]
+        paths = [path for word in words if "$" not in word for path in self.expand(word, folders)]
         for path in paths:
             if self.look.folder(path):
                 self.cover(path, "all")
@@ -504,7 +504,7 @@ class _FileScan:
                 self.take(path, "")
         return bool(paths)
 
-    def meant(self, word: str, folders: tuple[str, ...]) -> list[str]:
+    def expand(self, word: str, folders: tuple[str, ...]) -> list[str]:
         """The paths that a word of the shell matches now. A pattern that can't be searched completely is noted."""
         paths = self.paths(word, folders)
         if not MAGIC.search(word):
@@ -519,7 +519,7 @@ class _FileScan:
 
     def argument(self, word: str, folders: tuple[str, ...], written: set[str]) -> None:
         for path in self.paths(word, folders):
-            if self.look.regular(path) and path not in written and not path.endswith(_KEPT_BY_HOOKS):
+            if self.look.regular(path) and path not in written and not path.endswith(_WRITTEN_BY_HOOKS):
                 self.take(path, "")
 
     def script(self, path: str, kind: str) -> None:
@@ -535,9 +535,9 @@ class _FileScan:
             self.found.setdefault(path)
             self.environment(approval_scope.environment_of(os.path.dirname(path), self.look))
             if kind != "none":
-                self.read_later(path, kind)
+                self.enqueue(path, kind)
 
-    def read_later(self, path: str, kind: str) -> None:
+    def enqueue(self, path: str, kind: str) -> None:
         if path not in self.queued:
             self.queued.add(path)
             self.unread.append((path, kind))

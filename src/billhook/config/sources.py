@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 
 SETTLED: Final = 20_000_000  # nanoseconds after which the file system's clock has certainly advanced
-MAX_KEPT: Final = 64 << 10
-MAX_ALL_KEPT: Final = 8 << 20
+MAX_CACHED: Final = 64 << 10
+MAX_ALL_CACHED: Final = 8 << 20
 MAX_DEEP: Final = 64
 
 Identity = tuple[int, ...]  # device, inode, size, mtime and ctime of a file
@@ -72,7 +72,7 @@ class FileSnapshot:
         self._listed: dict[str, tuple[os.DirEntry[str], ...] | None] = {}
         self._real: dict[str, str] = {}
         self._contents: dict[str, Content] = {}
-        self._room = MAX_ALL_KEPT
+        self._room = MAX_ALL_CACHED
 
     def real(self, path: str) -> str:
         """The real path, as `os.path.realpath`; folders are resolved only once."""
@@ -129,7 +129,7 @@ class FileSnapshot:
         if known is not None and len(known.data) <= limit:
             return known
         content = _content(path, limit)
-        if 0 < len(content.data) <= min(MAX_KEPT, self._room):
+        if 0 < len(content.data) <= min(MAX_CACHED, self._room):
             self._room -= len(content.data)
             self._contents[path] = content
         return content
@@ -163,7 +163,7 @@ def opened(path: str) -> Iterator[tuple[int, os.stat_result]]:
 
 def parts(file: int, limit: int) -> Iterator[bytes]:
     """The content of an open file, up to a number of bytes: some files in /proc never end."""
-    while limit > 0 and (part := os.read(file, min(limit, MAX_KEPT))):
+    while limit > 0 and (part := os.read(file, min(limit, MAX_CACHED))):
         yield part
         limit -= len(part)
 
@@ -258,7 +258,7 @@ def find(
     probe = _Probe()
     folders = project_folders(here, home, probe) if wanted & {"project", "local"} else [here]
     project = folders[0]
-    ours = [SourceFile(path, layer, project) for layer, path in _ours(home)]
+    ours = [SourceFile(path, layer, project) for layer, path in _own_files(home)]
     users = {os.path.join(home, ".claude.json"), *(file.path for file in ours)}
     theirs = [
         SourceFile(path, layer, folder)
@@ -296,7 +296,7 @@ def _fleet(root: Path, probe: "_Probe") -> "AppliedPolicy | None":
 
 def user_files() -> list[str]:
     """The user's files, existing or not."""
-    return [path for layer, path in _ours(_real_home()) if layer == "user"]
+    return [path for layer, path in _own_files(_real_home()) if layer == "user"]
 
 
 def pause_file() -> str:
@@ -317,7 +317,7 @@ def _real_home() -> str:
     return home if unreachable else os.path.realpath(home)
 
 
-def _ours(home: str) -> Iterator[tuple[Layer, str]]:
+def _own_files(home: str) -> Iterator[tuple[Layer, str]]:
     yield "managed", MANAGED
     yield "user", os.path.join(home, ".claude", "settings.json")
     configuration = client_env.environ().get("XDG_CONFIG_HOME") or ""

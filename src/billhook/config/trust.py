@@ -18,11 +18,11 @@ import msgspec
 
 from billhook.config import sources
 from billhook.config.declaration import Action, HookDeclaration, Python, needs_consent
-from billhook.config.sources import MAX_KEPT, FileSnapshot, Identity, stat_identity
+from billhook.config.sources import MAX_CACHED, FileSnapshot, Identity, stat_identity
 from billhook.core.answers import Outcome, Reply, Status
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.hook import Context
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 from billhook.store.approvals import Approval, Approvals
 from billhook.store.files import StoreError, state_root
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from billhook.config.config import Config, Entry
     from billhook.config.permissions import PendingRules
 else:
-    json = later("json")
-    approval_scope = later("billhook.config.approval_scope")
+    json = lazy_module("json")
+    approval_scope = lazy_module("billhook.config.approval_scope")
 
 
 MAX_FILE = 256 << 20  # longer files are identified by their size and times alone
@@ -292,7 +292,7 @@ def _folder_mark(path: str, kind: "Kind", look: FileSnapshot) -> FileMark:
 
 
 def _names(folder: str, kind: "Kind", look: FileSnapshot) -> str:
-    return _sha256(approval_scope.names_that_tell(folder, kind, look).encode("utf-8", "surrogateescape"))
+    return _sha256(approval_scope.relevant_names(folder, kind, look).encode("utf-8", "surrogateescape"))
 
 
 def _mark(path: str, inside: str, look: FileSnapshot) -> FileMark:
@@ -330,7 +330,7 @@ def _hashed(path: str, wanted: Identity, look: FileSnapshot) -> tuple[Identity, 
     """The hash of a file, and the identity of what was hashed. Remembered, because hooks share scripts."""
     if wanted in _known:
         return wanted, _known[wanted]
-    content = look.read(path, MAX_KEPT) if wanted[2] <= MAX_KEPT else sources.Content()
+    content = look.read(path, MAX_CACHED) if wanted[2] <= MAX_CACHED else sources.Content()
     if content.identity == wanted:
         return wanted, _remembered(wanted, _sha256(content.data))
     try:
@@ -441,20 +441,20 @@ def consents(entries: Sequence[HookDeclaration], approvals: Approvals, trust: Tr
     of a fresh clone must not delay anything."""
     if trust == "all":
         return [_OWN for _ in entries]
-    look, later = FileSnapshot(), FileSnapshot()
+    look, fresh = FileSnapshot(), FileSnapshot()
     files = {entry.file for entry in entries if needs_consent(entry.layer)}
     known = {file: approvals.of_file(file) if trust == "approved" else [] for file in files}
     found = [
-        _consent(entry, known[entry.file], look, later) if needs_consent(entry.layer) else _OWN for entry in entries
+        _consent(entry, known[entry.file], look, fresh) if needs_consent(entry.layer) else _OWN for entry in entries
     ]
     _find_changed(entries, found, known)
     return found
 
 
-def _consent(entry: HookDeclaration, known: Sequence[Approval], look: FileSnapshot, later: FileSnapshot) -> Consent:
+def _consent(entry: HookDeclaration, known: Sequence[Approval], look: FileSnapshot, fresh: FileSnapshot) -> Consent:
     now = definition(entry)
     if not any(one.definition == now for one in known):
-        return Consent("new", of=entry, look=later)
+        return Consent("new", of=entry, look=fresh)
     loaded = fingerprint(entry, look)
     return Consent("approved" if any(one.hash == loaded.hash for one in known) else "new", loaded, of=entry)
 

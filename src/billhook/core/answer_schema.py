@@ -8,13 +8,13 @@ from msgspec.structs import replace
 from billhook.core.answers import Answer, Decision, Reply
 from billhook.core.dialect_traits import Meanings
 from billhook.core.events import EVENTS, Block, Event
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 from billhook.core.tools import folded
 
 if TYPE_CHECKING:
     from billhook.core import answer_json
 else:
-    answer_json = later("billhook.core.answer_json")
+    answer_json = lazy_module("billhook.core.answer_json")
 
 
 STRING, BOOL, OBJECT, LIST, NUMBER = "a string", "true or false", "an object", "a list", "a number from 0 to 10^12"

@@ -183,7 +183,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return self.updated_input is not None or self.updated_output is not UNSET
 
     @property
-    def speaks(self) -> bool:
+    def has_content(self) -> bool:
         """It has something for the agent or the user: data alone is for later hooks."""
         return self is not NOTHING and (
             self.decision is not _NONE
@@ -417,7 +417,7 @@ class Verdict(msgspec.Struct, frozen=True, dict=True):
         return tuple(map(to_outcome, self.raw_outcomes))
 
     @functools.cached_property
-    def speaks(self) -> bool:
+    def has_content(self) -> bool:
         """There is something for the agent or the user besides a reason; most events have nothing."""
         return (
             self.decision is not _NONE
@@ -542,12 +542,12 @@ def fold(
             continue
         open_passes += raw.failed_open  # type: ignore[union-attr]
         answer = raw.answer  # type: ignore[union-attr]
-        if answer is not NOTHING and (answer.decision is not _NONE or answer.speaks):
+        if answer is not NOTHING and (answer.decision is not _NONE or answer.has_content):
             answers.append(answer)
     if not answers:
         silent = Verdict(event, outcomes, failed_open=open_passes, duration_ms=duration_ms)
         # The values of these properties, which would cost more to compute there.
-        silent.__dict__.update(outcomes=tuple(map(to_outcome, outcomes)), speaks=False)
+        silent.__dict__.update(outcomes=tuple(map(to_outcome, outcomes)), has_content=False)
         return silent
     if len(answers) == 1:
         return _only(event, outcomes, answers[0], open_passes, duration_ms)

@@ -7,21 +7,21 @@ the engine takes a coroutine's first step itself, and calls this module only if 
 from collections.abc import Awaitable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 
 if TYPE_CHECKING:
     import asyncio
     import contextvars
     import threading
 else:
-    asyncio = later("asyncio")
-    contextvars = later("contextvars")
-    threading = later("threading")
+    asyncio = lazy_module("asyncio")
+    contextvars = lazy_module("contextvars")
+    threading = lazy_module("threading")
 
 T = TypeVar("T")
 
 GRACE = 0.5  # seconds that a coroutine has to clean up when its time is over, before it is left behind
-PATIENCE = 2.0
+CANCEL_WAIT = 2.0
 """Seconds for which a coroutine may continue when the task that drives it was cancelled, before it is left behind."""
 
 
@@ -75,7 +75,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
         for task in left:
             task.cancel()
         if left:
-            loop.run_until_complete(asyncio.wait(left, timeout=PATIENCE + GRACE))
+            loop.run_until_complete(asyncio.wait(left, timeout=CANCEL_WAIT + GRACE))
         loop.run_until_complete(asyncio.wait([loop.create_task(loop.shutdown_asyncgens())], timeout=GRACE))
         loop.close()
 
@@ -116,7 +116,7 @@ class _Rest:
         self.due = False  # our cancellation has to be delivered
         self.alarm: asyncio.Future[None] | None = None
         self.timer = self.loop.call_later(max(0.0, seconds), self._expire)
-        self.patience: asyncio.TimerHandle | None = None
+        self.cancel_timer: asyncio.TimerHandle | None = None
 
     @property
     def cancelled(self) -> bool:
@@ -141,15 +141,15 @@ class _Rest:
 
     def stop_timers(self) -> None:
         self.timer.cancel()
-        self._lose_patience(False)
+        self._limit_wait(False)
 
-    def _lose_patience(self, cancelled: bool) -> None:
+    def _limit_wait(self, cancelled: bool) -> None:
         """Limit the wait for the coroutine while the task is cancelled."""
-        if cancelled and self.patience is None:
-            self.patience = self.loop.call_later(PATIENCE, self._give_up)
-        elif not cancelled and self.patience is not None:
-            self.patience.cancel()
-            self.patience = None
+        if cancelled and self.cancel_timer is None:
+            self.cancel_timer = self.loop.call_later(CANCEL_WAIT, self._give_up)
+        elif not cancelled and self.cancel_timer is not None:
+            self.cancel_timer.cancel()
+            self.cancel_timer = None
 
     def __await__(self) -> Generator[Any, Any, Any]:
         waits_for = self.first
@@ -158,7 +158,7 @@ class _Rest:
                 thrown = yield from self._wait(waits_for)
                 waits_for = self._step(thrown)
                 self.cancelled_before = min(self.cancelled_before, self._cancellations())
-                self._lose_patience(self.cancelled)
+                self._limit_wait(self.cancelled)
                 if self.over:
                     self._abandon(waits_for)
                     return None
@@ -208,7 +208,7 @@ class _Rest:
                     cancelled = error
                     if self.cancelled and _group_failed(self.coroutine):
                         self.cancelled_before += 1
-                    self._lose_patience(self.cancelled)
+                    self._limit_wait(self.cancelled)
                 if (cancelled or self.due) and not self.over:
                     self.due = False
                     # As a task does: cancel the future that the coroutine waits for, which then raises in it.

@@ -19,7 +19,7 @@ from billhook.core.dialect_traits import meanings
 from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS, Event
 from billhook.core.hook import Condition, Context, Handler, Hook, Source, event_name
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 
 if TYPE_CHECKING:
     import asyncio
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from billhook.core import text
 else:
-    asyncio = later("asyncio")
-    inspect = later("inspect")
-    text = later("billhook.core.text")
+    asyncio = lazy_module("asyncio")
+    inspect = lazy_module("inspect")
+    text = lazy_module("billhook.core.text")
 
 T = TypeVar("T")
 
@@ -197,11 +197,11 @@ class _SdkCallback(msgspec.Struct, frozen=True):
     event_name: str
     sdk: bool  # the SDK's rules apply, not only its signature
     blocks: bool  # `on_failure="block"`: then even None is not an answer, as in the SDK
-    blocks_when_late: ClassVar[frozenset[str]] = frozenset({"PreToolUse", "UserPromptSubmit", "UserPromptExpansion"})
+    blocks_on_timeout: ClassVar[frozenset[str]] = frozenset({"PreToolUse", "UserPromptSubmit", "UserPromptExpansion"})
 
     @property
-    def when_late(self) -> OnFailure | None:
-        return "deny" if self.sdk and self.event_name in self.blocks_when_late else None
+    def on_timeout(self) -> OnFailure | None:
+        return "deny" if self.sdk and self.event_name in self.blocks_on_timeout else None
 
     @property
     def never_waits(self) -> bool:
@@ -220,7 +220,7 @@ def _sdk_handler(function: Callable[..., Any], event: str, sdk: bool, blocks: bo
     handler = _SdkCallback(function, event, sdk, blocks)
     if not thread or inspect.iscoroutinefunction(_plain(function)):
         return handler
-    return _Threaded(handler, handler.when_late)
+    return _Threaded(handler, handler.on_timeout)
 
 
 async def _insisting(returned: Any) -> Any:
@@ -242,7 +242,7 @@ class _Threaded(msgspec.Struct, frozen=True):
     """A function that runs in a separate thread: if it hangs, it must not occupy a pool that others wait for."""
 
     run: Handler
-    when_late: OnFailure | None = None
+    on_timeout: OnFailure | None = None
 
     async def __call__(self, ctx: Context) -> Any:
         return await in_thread(lambda: self._finished(ctx))

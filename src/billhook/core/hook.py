@@ -11,7 +11,7 @@ from billhook.core.answers import Answer, OnFailure, Outcome, RawOutcome, Reply,
 from billhook.core.dialect_traits import Meanings, meanings
 from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS, Event, parse
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from billhook.engine.background import Background
     from billhook.engine.progress import Listeners, RunReport
 else:
-    text = later("billhook.core.text")
+    text = lazy_module("billhook.core.text")
     Protocol = object  # at run time the interface is not needed
 
 
@@ -95,7 +95,7 @@ class Context(msgspec.Struct):
     event: Event
     _outcomes: Sequence[RawOutcome]
     _env: Mapping[str, str] = {}
-    _know: "Callable[[Event], SessionInfo] | None" = None
+    _session_info: "Callable[[Event], SessionInfo] | None" = None
     _engine: "Services | None" = None
     ends: float = float("inf")  # the event's deadline, on the monotonic clock
     deadline: float = float("inf")  # the deadline of the hook that runs now, on the same clock
@@ -142,11 +142,13 @@ class Context(msgspec.Struct):
 
     def copy(self) -> "Context":
         """The same firing for a hook that runs in parallel with others: only the deadline is separate."""
-        return Context(self.event, self._outcomes, self._env, self._know, self._engine, self.ends, shared=self._firing)
+        return Context(
+            self.event, self._outcomes, self._env, self._session_info, self._engine, self.ends, shared=self._firing
+        )
 
-    def alone(self) -> "Context":
+    def detached(self) -> "Context":
         """A separate firing for a hook in the background, with the hook's full timeout."""
-        return Context(self.event, list(self.results.values()), dict(self.env), self._know, self._engine)
+        return Context(self.event, list(self.results.values()), dict(self.env), self._session_info, self._engine)
 
     @property
     def background(self) -> "Background":
@@ -181,17 +183,17 @@ class Context(msgspec.Struct):
     @property
     def session_name(self) -> str:
         """The session's human name; empty if sessions have none."""
-        named = self._told_by("session-naming").get("sessionName")
+        named = self._data_of("session-naming").get("sessionName")
         return str(named) if named else self._known.session_name
 
     @property
     def turn_id(self) -> str:
         """`{session_id}:{sequence}` of the event's turn; empty if turns are not tracked."""
-        told = self._told_by("turn-tracker")
+        told = self._data_of("turn-tracker")
         turn = told.get("turnId") or told.get("completedTurnId")
         return str(turn) if turn else self._known.turn_id
 
-    def _told_by(self, hook: str) -> Mapping[str, Any]:
+    def _data_of(self, hook: str) -> Mapping[str, Any]:
         """The data that a built-in left at this event."""
         for raw in reversed(self._outcomes):
             if type(raw) is tuple:
@@ -217,11 +219,11 @@ class Context(msgspec.Struct):
     @property
     def _known(self) -> SessionInfo:
         """Looked up once in a firing, and only if no result has it."""
-        if self._know is None:
+        if self._session_info is None:
             return _UNKNOWN
         firing = self._firing
         if firing.known is None:
-            firing.known = self._know(self.event)
+            firing.known = self._session_info(self.event)
         return firing.known
 
     @property
@@ -308,9 +310,9 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
         return self.title or self.name
 
     @property
-    def hears_failures(self) -> bool:
+    def handles_failures(self) -> bool:
         """It listens for PostToolUse, and also gets the events of failed tools."""
-        return _hears_failures(self.events, self.dialect)
+        return _handles_failures(self.events, self.dialect)
 
     def handles(self, event: str) -> bool:
         """Whether it listens for events of this name."""
@@ -319,10 +321,10 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
 
 def listens(events: Sequence[str], dialect: str, event: str) -> bool:
     """Whether a hook that names these events (none: every event) runs for this one."""
-    return not events or event in events or (event == _FAILED and _hears_failures(events, dialect))
+    return not events or event in events or (event == _FAILED and _handles_failures(events, dialect))
 
 
-def _hears_failures(events: Sequence[str], dialect: str) -> bool:
+def _handles_failures(events: Sequence[str], dialect: str) -> bool:
     """Seeds 000, 003 and 004 have one event after the tool, with a flag for a tool that failed."""
     one_event = meanings(dialect).feedback is not None
     return one_event and _AFTER in events and _FAILED not in events

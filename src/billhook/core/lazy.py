@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     from billhook.agents.base import Agent
 
 
-def later(name: str) -> Any:
+def lazy_module(name: str) -> Any:
     """A module that is imported on first use of anything in it. From then on it has no extra cost."""
-    _promised.append(name)
-    return _Later(name)
+    _registered.append(name)
+    return _DeferredModule(name)
 
 
-_promised: list[str] = []
+_registered: list[str] = []
 
 
 def import_all() -> None:
     """Import now what was deferred, before other code can put its own module in that place."""
-    while _promised:
+    while _registered:
         try:
-            import_module(_promised.pop())
+            import_module(_registered.pop())
         except ImportError:  # on another platform, or an extra that is not installed
             pass
 
 
-class _Later(ModuleType):
+class _DeferredModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         module = import_module(self.__name__)
         if name not in module.__dict__:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Never
 import msgspec
 
 from billhook.core.errors import StrictJSONError
-from billhook.core.lazy import later, pattern
+from billhook.core.lazy import lazy_module, pattern
 
 if TYPE_CHECKING:
     import json
 else:
-    json = later("json")
+    json = lazy_module("json")
 
 MAX_DEPTH = 64
 MAX_BYTES = 1 << 20

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 from billhook.core.tools import folded as folded  # noqa: PLC0414 - exported: how names are compared
 
 if TYPE_CHECKING:
     import unicodedata
 else:
-    unicodedata = later("unicodedata")
+    unicodedata = lazy_module("unicodedata")
 
 
 def visible(text: str) -> str:

@@ -17,6 +17,7 @@ from billhook.effects.families.system import persist_place
 from billhook.effects.interpret import Interpreter
 from billhook.effects.places import REAL, FileSystem, World, base_of, has_pattern, repository_above
 from billhook.effects.secret_files import is_secret_file
+from billhook.effects.table import word_set
 from billhook.effects.tool_inputs import ToolInput, tool_input
 
 _KEPT: Final = 64
@@ -95,7 +96,14 @@ def _with_lookalikes(found: Analysis, said: ToolInput, world: World) -> Analysis
     why = "some of its letters or blanks look like others"
     new = [effect for effect in other if (effect.kind, effect.scope, effect.weight) not in known]
     more = (msgspec.structs.replace(effect, certain=False, why=why) for effect in new)
-    return msgspec.structs.replace(found, effects=(*found.effects, *more))
+    fakes = (
+        Effect("run-remote", host[1], "remote", (command.name,), False, why, command.text)
+        for command in found.commands
+        if command.name in _DOWNLOADS
+        for host in map(_HOST.fullmatch, command.args)
+        if host and not host[1].isascii() and plain_letters(host[1]).isascii()
+    )
+    return msgspec.structs.replace(found, effects=(*found.effects, *more, *fakes))
 
 
 def world_of(event: Event, fs: FileSystem = REAL) -> World:
@@ -248,6 +256,8 @@ def _repository_of(effect: Effect, world: World) -> Iterator[Effect]:
 # does not run such a line as people read it, but its author, or the user who approves it, may mean that.
 
 _LONGEST_TEXT: Final = 65_536
+_DOWNLOADS: Final = word_set("git curl wget ssh scp nc ncat pip pip3 npm pnpm yarn docker go")
+_HOST = re.compile(r"(?:[\w.+-]*(?:://|@))*([\w.-]+\.\w+)(?:[:/]\S*)?")
 _CYRILLIC: Final = dict(zip("аеорсухіјѕмктнвгԁԛԝһӏАВЕКМНОРСТХІЈЅ", "aeopcyxijsmkthbrdqwhlABEKMHOPCTXIJS", strict=True))
 _OTHERS: Final = dict(zip("οανρικτυεσωıɡօ", "oavpiktueowigo", strict=True))  # Greek, and letters of a few more
 _SIGNS: Final = {"\u2014": "--", "\u2212": "-", "\v": " ", "\f": " ", "\x85": " ", "\u2028": " ", "\u2029": " "}

@@ -12,7 +12,7 @@ from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from billhook.core.events import Event
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 from billhook.effects.effect import UNKNOWN, Command, Effect
 from billhook.effects.families.reading import READS
 from billhook.effects.programs import Options
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from billhook.effects.families import git
 else:
-    glob, git = later("glob"), later("billhook.effects.families.git")
+    glob, git = lazy_module("glob"), lazy_module("billhook.effects.families.git")
 
 # Commands. A pattern is held against each command as its program reads it: options in any order, `-n` also inside of
 # `-anm`, and the value of an option (a commit message, a file name) is neither an option nor an argument.

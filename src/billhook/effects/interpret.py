@@ -308,9 +308,12 @@ class Interpreter:
                 self._bomb(f"{name}() calls itself", run)
             return UNKNOWN_VALUE
         self.calls.append(block)
-        before, state.arguments = state.arguments, given
+        before, state.arguments = (state.arguments, state.locals, state.variables.copy()), given
+        state.locals = set()
         printed = self.run_nodes(block.body, run.inside(fed=run.fed))
-        state.arguments = before
+        own = {name: before[2].get(name, EMPTY) for name in state.locals}
+        state.arguments, state.locals = before[:2]
+        state.variables |= own
         self.calls.pop()
         return printed
 
@@ -445,6 +448,8 @@ class Interpreter:
         found = Redirections()
         for redirect in redirects if len(redirects) <= MOST_REDIRECTIONS else self._first(redirects):
             operator = redirect.operator
+            if redirect.descriptor.startswith("{"):  # `exec {fd}<file`
+                run.state.variables[redirect.descriptor.strip("{}")] = Value(redirect.descriptor)
             if operator in ("<<", "<<-", "<<<"):
                 value = text(redirect.raw, run) if redirect.raw else Value(redirect.body or "")
                 value = Value(value.text + ("\n" if operator == "<<<" else ""), value.origins)

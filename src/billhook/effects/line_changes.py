@@ -243,12 +243,17 @@ def _move(target: str, run: Run) -> None:
 def _declare(fields: list[Value], run: Run) -> None:
     names = any(field.text == "-n" for field in fields)  # for other variables
     lower = any(field.text == "-l" for field in fields)
+    state = run.state
     for field in fields[1:]:
         key, equals, value = field.text.partition("=")
+        if fields[0].text not in ("export", "readonly") and "-g" not in _words(fields):
+            state.locals.add(key)
         if equals and names:
-            run.state.references[key] = value
-        elif equals:
-            run.state.variables[key.rstrip("+")] = Value(value.lower() if lower else value, field.origins)
+            state.references[key] = value
+        elif equals and key not in state.constants:
+            state.variables[key.rstrip("+")] = Value(value.lower() if lower else value, field.origins)
+        if fields[0].text == "readonly":
+            state.constants |= {key}
 
 
 def _read(fields: list[Value], run: Run) -> None:
@@ -317,7 +322,9 @@ BUILTINS: Final[dict[str, Builtin]] = {
     "pushd": _pushd,
     "popd": _popd,
     **dict.fromkeys(DECLARES, _declare),
-    "unset": lambda fields, run: run.state.variables.update(dict.fromkeys(_words(fields), EMPTY)),
+    "unset": lambda fields, run: run.state.variables.update(
+        dict.fromkeys(frozenset(_words(fields)) - run.state.constants, EMPTY)
+    ),
     "read": _read,
     "mapfile": _mapfile,
     "readarray": _mapfile,

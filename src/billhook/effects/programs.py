@@ -39,7 +39,7 @@ class Options:
                 self._letters(word, valued, rest)
             else:
                 self.operands.append(word)
-        self.names = {name for name, _ in self.options}
+        self.names = {name for name, value in self.options if value != "false"}
 
     def _letters(self, word: str, valued: frozenset[str], rest: Iterator[str]) -> None:
         name, equals, value = word.partition("=")
@@ -121,7 +121,7 @@ WRAPPERS: Final[dict[str, Wrapper]] = {
         assignments=True,
     ),
     "doas": Wrapper("Cu", later="-s"),
-    "env": Wrapper("uCa", "unset chdir argv0", ends="-S --split-string", assignments=True),
+    "env": Wrapper("uCaP", "unset chdir argv0", ends="-S --split-string", assignments=True),
     "timeout": Wrapper("ks", "kill-after signal", 1),
     "nice": Wrapper("n", "adjustment"),
     "ionice": Wrapper("cnpPu", "class classdata pid pgid uid"),

@@ -159,6 +159,8 @@ class State:
         self.saved_in = ""  # the repository of that
         self.staged_all = False
         self.references: dict[str, str] = {}  # `declare -n`
+        self.locals: set[str] = set()  # of the function that runs
+        self.constants: frozenset[str] = frozenset()  # `readonly`
 
     @property
     def given(self) -> list[Value]:

@@ -193,6 +193,13 @@ def _trimmed(text: str) -> str:
     return text
 
 
+_HOLDS = re.compile(r"\(\(\s*(?:1|true)\s*\)\)|\[\[ 1 \]\]")
+_FOREVER: Final = "((;;"
+_ENDLESS_HEAD = re.compile(r"\(\([^;()]{0,80};\s*1?\s*;")
+_TRUE: Final = ScriptCommand(("true",))
+"""What a condition that always holds is read as: `while [[ 1 ]]`, `for ((;;))`."""
+
+
 class _Frame:
     """One list of commands being read: the whole text, or the inside of a parenthesis."""
 
@@ -533,6 +540,7 @@ class _ScriptReader:
             frame.head.append(raw)
         elif state == "arithmetic":
             self.keep_runs(frame, raw)
+            self.keep_truth(frame, frame.start)
             frame.state = "command"
             if _TWO_WORDS.search(self.text, frame.start, min(self.at, frame.start + 4096)):
                 self.complete = False  # commands to a shell without arithmetic
@@ -546,7 +554,7 @@ class _ScriptReader:
             frame.arguments.append("")
             if not frame.head:  # `for ((i=$(x); ...`
                 self.keep_runs(frame, raw)
-            frame.head.append(raw)
+            frame.head.append((_FOREVER,) if _ENDLESS_HEAD.match(self.text, frame.start) else raw)
             if len(frame.arguments) == 1 and bare:
                 self.commands.append(ScriptCommand((), (text + "=",)))  # the variable is set
             elif bare and text in ("do", "{") and len(frame.arguments) == 2:
@@ -563,6 +571,7 @@ class _ScriptReader:
             frame.items.append(Keyword("function", text))
             self.restart(frame)
         elif state == "test" and bare and text == "]]":
+            self.keep_truth(frame, frame.start - len("[[ 1 "))
             self.restart(frame)
         elif state == "test":
             self.keep_runs(frame, raw)
@@ -573,6 +582,10 @@ class _ScriptReader:
         if any(isinstance(part, Expansion) and part.runs for part in raw):
             frame.items.append(Keyword("words", words=[raw]))
 
+    def keep_truth(self, frame: _Frame, start: int) -> None:
+        if _HOLDS.match(self.text, max(start, 0)):
+            frame.items.append(_TRUE)
+
     def restart(self, frame: _Frame, state: str = "command") -> None:
         frame.clear()
         frame.state = state
@@ -581,7 +594,10 @@ class _ScriptReader:
         """The head of a `for` loop: its variable and, after `in`, its words."""
         name, *rest = frame.head or [()]
         listed = rest[1:] if rest and rest[0] == ("in",) else None
-        frame.items.append(Keyword("for", "".join(part for part in name if isinstance(part, str)), listed))
+        if name == (_FOREVER,):
+            frame.items += [Keyword("while"), _TRUE]
+        else:
+            frame.items.append(Keyword("for", "".join(part for part in name if isinstance(part, str)), listed))
         frame.head = []
 
     def finish_argument(self, frame: _Frame, text: str, bare: bool, raw: RawWord) -> None:

@@ -595,7 +595,7 @@ _LOCAL = re.compile(r"(?:[^@]*@)?(?:localhost|ip6-localhost|127\.[\d.]+|0\.0\.0\
 def _remote(command: ScriptCommand) -> InnerCommands:
     """On this machine a line is run as any other; on another one, only what concerns us there is looked at."""
     pairs = (word.partition("=") for word in command.words)
-    proxies = [value for name, _, value in pairs if name.removeprefix("-o") in _PROXIES and _is_line(value)]
+    proxies = [value for name, _, value in pairs if _OPTION.sub("", name) in _PROXIES and _is_line(value)]
     if any("%h" not in value for value in proxies):
         return InnerCommands(texts=[value for value in proxies if "%h" not in value])
     found = _commands(command, Prefix(command.words, _SSH))
@@ -608,7 +608,9 @@ def _remote(command: ScriptCommand) -> InnerCommands:
     return found if local or ours else InnerCommands()
 
 
-_PROXIES: Final = ("ProxyCommand", "LocalCommand")
+_PROXIES: Final = ("ProxyCommand", "LocalCommand", "KnownHostsCommand")
+
+_OPTION = re.compile(r"^-[A-Za-z]*?o")  # `-vo ProxyCommand=...`
 
 
 def remote_words(command: ScriptCommand) -> tuple[str, ...]:

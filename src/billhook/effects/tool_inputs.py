@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from billhook.core import tools
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 from billhook.effects import rules
 from billhook.effects.effect import Kind
 from billhook.effects.families import is_known
@@ -19,7 +19,7 @@ from billhook.effects.table import word_set
 if TYPE_CHECKING:
     import shlex
 else:
-    shlex = later("shlex")
+    shlex = lazy_module("shlex")
 
 _DESTROYS: Final = word_set("delete destroy drop terminate purge wipe truncate teardown")
 _EMPTIES: Final = word_set("flushall flushdb")

@@ -105,6 +105,8 @@ def assign(state: State, name: str, value: Value | list[Value]) -> None:
     """Set a variable or an array."""
     plain = name.rstrip("+").partition("[")[0]
     appends = name.endswith("+")
+    if plain in state.constants:
+        return
     if isinstance(value, list):
         state.arrays[plain] = (state.arrays.get(plain, []) if appends else []) + value
     else:

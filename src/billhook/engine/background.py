@@ -17,15 +17,15 @@ from msgspec.structs import replace
 
 from billhook.core.answers import NOTHING, Answer, Outcome
 from billhook.core.events import Event
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 
 if TYPE_CHECKING:
     import asyncio
     import contextvars
     import threading
 else:
-    contextvars = later("contextvars")
-    threading = later("threading")
+    contextvars = lazy_module("contextvars")
+    threading = lazy_module("threading")
 
 Job = Callable[[], Awaitable[Outcome]]
 

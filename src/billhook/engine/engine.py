@@ -26,7 +26,7 @@ from billhook.core.answers import (
 from billhook.core.errors import UnrecordedError
 from billhook.core.events import Block, Event, parse
 from billhook.core.hook import Batch, Context, Hook, SessionInfo
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 from billhook.engine.background import Background
 from billhook.engine.plan import EventList, Plan, Steps
 from billhook.engine.progress import Listener, Listeners
@@ -35,7 +35,7 @@ from billhook.engine.step import Step, failure
 if TYPE_CHECKING:
     import inspect
 else:
-    inspect = later("inspect")
+    inspect = lazy_module("inspect")
 
 
 Observer = Callable[[Verdict], object]
@@ -51,7 +51,7 @@ class Notifier(Protocol):
     """Notices for the user beside a verdict, each once in a session."""
 
     @property
-    def told(self) -> Container[str]:
+    def notified(self) -> Container[str]:
         """The sessions that got every notice: there is nothing new until a hook fails."""
 
     def __call__(self, verdict: Verdict) -> tuple[str, ...]: ...
@@ -61,7 +61,7 @@ _OBSERVING = 10.0
 """Seconds after which an observer that does not return is left behind; one, if the event has timed out."""
 
 
-async def tell(observer: Observer, verdict: Verdict, ends: float) -> UnrecordedError | None:
+async def notify(observer: Observer, verdict: Verdict, ends: float) -> UnrecordedError | None:
     """Call an observer; returns its UnrecordedError, if it raised one. `ends` is the event's deadline."""
     try:
         told = observer(verdict)
@@ -144,7 +144,7 @@ class Engine:
         self._waiting = self.background.answers
         self._settle_idle()
         self.env = dict(env or {})
-        self._know = know  # returns the session's name and turn, for hooks that use them
+        self._session_info = know  # returns the session's name and turn, for hooks that use them
         self.audience = Listeners(self._settle_plan)
         self._settle_plan()
         if listen is not None:
@@ -215,7 +215,7 @@ class Engine:
                 now = _now()
                 if returned is not None or now - asked > step.timeout or now > ends:
                     ctx = ctx or self._context(event, outcomes, ends)
-                    returned = step.settled(ctx, returned, asked, now)
+                    returned = step.sync_outcome(ctx, returned, asked, now)
             if returned is None or ctx is None:  # an empty answer, as from most hooks
                 outcomes.append((step, asked, now))
                 continue
@@ -232,7 +232,7 @@ class Engine:
         return await self._close(event, ctx, outcomes, began, now, steps[:rewritten_by])
 
     def _context(self, event: Event, outcomes: Sequence[RawOutcome], ends: float) -> Context:
-        return Context(event, outcomes, self.env, self._know, self, ends)
+        return Context(event, outcomes, self.env, self._session_info, self, ends)
 
     def fire_sync(self, event: Any, *, deadline: float | None = None) -> Verdict:
         """`fire` for code that is not async. Works inside a running loop too, which it blocks."""
@@ -280,7 +280,7 @@ class Engine:
         if ctx.reserved_id:
             verdict.with_id(ctx.reserved_id)
         for observer in self._observers:
-            unrecorded = await tell(observer, verdict, ctx.ends)
+            unrecorded = await notify(observer, verdict, ctx.ends)
             if unrecorded is not None:
                 noted_outcomes = noted(unrecorded, event, verdict.outcomes)
                 again = fold(event, noted_outcomes, self.combine, verdict.duration_ms)
@@ -289,7 +289,7 @@ class Engine:
 
     def _noticed(self, verdict: Verdict) -> Verdict:
         notices = self._notices
-        if notices is None or (not verdict.failed_open and verdict.about.session_id in notices.told):
+        if notices is None or (not verdict.failed_open and verdict.about.session_id in notices.notified):
             return verdict
         texts = notices(verdict)
         if not texts:

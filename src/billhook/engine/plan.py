@@ -19,14 +19,14 @@ from billhook.core.dialect_traits import meanings
 from billhook.core.errors import PlanError
 from billhook.core.events import EVENTS, Event
 from billhook.core.hook import Hook
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 from billhook.core.match import ExpressionSet
 from billhook.engine.step import ReviewedStep, ShadowStep, Step, is_async
 
 if TYPE_CHECKING:
     import heapq
 else:
-    heapq = later("heapq")
+    heapq = lazy_module("heapq")
 
 _STRICTNESS: dict[OnFailure, int] = {"allow": 0, "ask": 1, "deny": 2}
 _CACHE_LIMIT = 1024
@@ -82,7 +82,7 @@ class Plan:
     @cached_property
     def at_once(self) -> frozenset[type[Event]]:
         """The events whose hooks never wait, whatever their matcher field is."""
-        slow = [hook for hook in self.hooks if hook.background or hook.hears_failures or is_async(hook.run)]
+        slow = [hook for hook in self.hooks if hook.background or hook.handles_failures or is_async(hook.run)]
         return frozenset(kind for name, kind in EVENTS.items() if not any(hook.handles(name) for hook in slow))
 
     def steps(self, event: Event) -> Steps:

@@ -14,12 +14,12 @@ import msgspec
 
 from billhook.core.answers import HookIdentity, Outcome, Status, to_outcome
 from billhook.core.events import Event
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 
 if TYPE_CHECKING:
     import inspect
 else:
-    inspect = later("inspect")
+    inspect = lazy_module("inspect")
 
 
 class HookProgress(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -99,7 +99,7 @@ class Listeners:
 
         return leave
 
-    def tell(self, progress: Progress) -> None:
+    def notify(self, progress: Progress) -> None:
         for listener in tuple(self._listeners.values()):
             try:
                 returned = listener(progress)
@@ -129,7 +129,7 @@ class RunReport:
         }
 
     def started(self, seconds: float) -> None:
-        self._audience.tell(HookStarted(**self._about, timeout=round(seconds, 3)))
+        self._audience.notify(HookStarted(**self._about, timeout=round(seconds, 3)))
 
     def answered(self, given: Outcome | None) -> Outcome:
         """The hook has this outcome; None: an empty answer. It is no end if its answer comes later."""
@@ -168,14 +168,14 @@ class RunReport:
         self._ended = True
         kind = HookTimedOut if outcome.status is Status.TIMED_OUT else HookFinished
         fields = outcome.to_dict()
-        self._audience.tell(kind(**self._about, **{field: fields[field] for field in _FIELDS}))
+        self._audience.notify(kind(**self._about, **{field: fields[field] for field in _FIELDS}))
 
     def cancelled(self) -> None:
         if self._ended:
             return
         self._ended = True
         elapsed = round((time.monotonic() - self._began) * 1e3, 3)
-        self._audience.tell(HookCancelled(**self._about, duration_ms=elapsed))
+        self._audience.notify(HookCancelled(**self._about, duration_ms=elapsed))
 
 
 _FIELDS: Final = tuple(field for field in HookEnded.__struct_fields__ if field not in HookProgress.__struct_fields__)

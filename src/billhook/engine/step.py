@@ -31,14 +31,14 @@ from billhook.core.dialect_traits import meanings
 from billhook.core.errors import BillhookError
 from billhook.core.events import Block, Event
 from billhook.core.hook import Condition, Context, FailedToolHandler, Handler, Hook
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 from billhook.core.match import compile_matcher
 from billhook.engine.progress import RunReport
 
 if TYPE_CHECKING:
     import inspect
 else:
-    inspect = later("inspect")
+    inspect = lazy_module("inspect")
 
 Call = Callable[[Context, float], Any]
 
@@ -60,13 +60,13 @@ class Step:
         self.hook, self.name, self.event_name = hook, name, event_name
         self.source, self.dialect, self.meanings = str(hook.source), hook.dialect, row
         self.always, self.on_failure = hook.always, hook.on_failure
-        self.run = FailedToolHandler(run, row) if event_name == "PostToolUseFailure" and hook.hears_failures else run
+        self.run = FailedToolHandler(run, row) if event_name == "PostToolUseFailure" and hook.handles_failures else run
         self.timeout = row.timeout_for(event_name) if hook.timeout is None else hook.timeout
         self.matcher = compile_matcher(hook.match, row.matching, event_name)
         self.waits = hook.background or is_async(self.run)  # it may wait
         keeps_time = getattr(run, "keeps_time", False)  # its `run` keeps `ctx.deadline` itself
         self.may_answer_later = hook.background or (keeps_time and hook.dialect == "spec")
-        self.when_late: OnFailure | None = getattr(run, "when_late", None)
+        self.on_timeout: OnFailure | None = getattr(run, "on_timeout", None)
         """The rule of its protocol for a timeout, if that is stricter than `on_failure`."""
         self.without_await: Callable[[Event], Awaitable[Any]] | None = None
         """Its function, if it is async and has no `await`: the engine awaits it without any wrapper."""
@@ -111,8 +111,8 @@ class Step:
     def failed(self, event: Event, error: BaseException, began: float) -> Outcome:
         return self.judge(event, failure(error), (_now() - began) * 1e3)
 
-    def late(self, event: Event, why: str, duration_ms: float = 0.0) -> Outcome:
-        return self.judge(event, Reply(status=Status.TIMED_OUT, error=why, on_failure=self.when_late), duration_ms)
+    def timed_out(self, event: Event, why: str, duration_ms: float = 0.0) -> Outcome:
+        return self.judge(event, Reply(status=Status.TIMED_OUT, error=why, on_failure=self.on_timeout), duration_ms)
 
     def judge(self, event: Event, reply: Reply, duration_ms: float = 0.0) -> Outcome:
         """An outcome from a reply. A failure is never an answer: the hook's `on_failure` decides."""
@@ -148,7 +148,7 @@ class Step:
             reply = self._adopt(ctx, reply)
         return self.judge(event, reply, (_now() - began) * 1e3)
 
-    def settled(self, ctx: Context, returned: Any, began: float, now: float) -> Outcome:
+    def sync_outcome(self, ctx: Context, returned: Any, began: float, now: float) -> Outcome:
         """The outcome of a function without `await` that returned a value, or timed out."""
         if now - began > self.timeout or now > ctx.ends:
             return self.overran(ctx, returned, began, min(began + self.timeout, ctx.ends))
@@ -156,15 +156,15 @@ class Step:
             return Outcome(self.name, self.source, self.dialect, _OK, returned, (now - began) * 1e3)
         return self.read(ctx, returned, began)
 
-    def read_late(self, ctx: Context, returned: Any, why: str, began: float) -> Outcome:
+    def read_after_deadline(self, ctx: Context, returned: Any, why: str, began: float) -> Outcome:
         """The same after the deadline. It timed out, but a deny is still a deny."""
         reply, took = self._reply(ctx.event, returned), (_now() - began) * 1e3
-        return self.judge(ctx.event, reply, took) if reply.answer.objects else self.late(ctx.event, why, took)
+        return self.judge(ctx.event, reply, took) if reply.answer.objects else self.timed_out(ctx.event, why, took)
 
     def overran(self, ctx: Context, returned: Any, began: float, deadline: float) -> Outcome:
         """A function that can't be interrupted returned after its deadline."""
         times = f"it took {_now() - began:.3g} s and had {deadline - began:.3g} s"
-        return self.read_late(ctx, returned, f"{times} (`thread=True` ends the wait)", began)
+        return self.read_after_deadline(ctx, returned, f"{times} (`thread=True` ends the wait)", began)
 
     def _reply(self, event: Event, returned: Any) -> Reply:
         """Read a hook's return value; no value can make this raise."""
@@ -192,7 +192,7 @@ class Step:
         if objects:  # after a deny there is nothing to wait for
             return replace(reply, later=None)
         if unjudged:
-            return _too_late(event)
+            return _background_gate(event)
         return replace(reply, answer=NOTHING, status=Status.BACKGROUND, later=None)
 
 
@@ -310,7 +310,7 @@ async def _finished(
     except RaisedError as raised:
         return step.failed(ctx.event, raised.error, began)
     except ExpiredError as expired:
-        return step.read_late(ctx, expired.late, f"no answer within {deadline - began:.3g} s", began)
+        return step.read_after_deadline(ctx, expired.late, f"no answer within {deadline - began:.3g} s", began)
     return None if returned is None else step.read(ctx, returned, began)
 
 
@@ -359,7 +359,7 @@ def _with_budget(step: Step, budget: str, call: Call) -> Call:
             return _not_reached(step, ctx)
         ctx.deadline = min(ctx.within(budget, began + step.timeout), ctx.ends)
         if ctx.deadline <= began:
-            return step.late(ctx.event, "the timeout that it shares with other hooks was over")
+            return step.timed_out(ctx.event, "the timeout that it shares with other hooks was over")
         return call(ctx, began)
 
     return budgeted
@@ -418,8 +418,8 @@ def _in_batch(step: Step, call: Call) -> Call:
 def _in_background(step: Step, call: Call) -> Call:
     def start(ctx: Context, began: float) -> Outcome:
         if ctx.event.gates and step.hook.gate:
-            return step.judge(ctx.event, _too_late(ctx.event))
-        own = ctx.alone()
+            return step.judge(ctx.event, _background_gate(ctx.event))
+        own = ctx.detached()
 
         async def job() -> Outcome:
             began = _now()
@@ -471,10 +471,10 @@ def _marked(step: Step, outcome: Outcome | None, began: float) -> Outcome:
 
 
 def _not_reached(step: Step, ctx: Context) -> Outcome:
-    return step.late(ctx.event, "the deadline passed before it could start")
+    return step.timed_out(ctx.event, "the deadline passed before it could start")
 
 
-def _too_late(event: Event) -> Reply:
+def _background_gate(event: Event) -> Reply:
     error = f"it answers later, but it is a gate, and {event.hook_event_name} waits for the answer"
     return Reply(status=Status.FAILED, error=error)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from billhook import __version__
-from billhook.fleet import limits, policy, questions, shipping
+from billhook.fleet import limits, policy, questions, shipper
 from billhook.fleet.connection import member_connection
 from billhook.fleet.members import Enrolment, FleetSubjects, enrolment
 
@@ -69,7 +69,7 @@ def _host_state(link: "FleetLink", at: float) -> HostState:
 # The link:
 
 _PAUSE: Final = 2.0  # seconds after which a task that failed begins again
-_TOLD: Final = 1.0
+_INTERVAL: Final = 1.0
 
 
 class FleetLink:
@@ -84,7 +84,7 @@ class FleetLink:
 
 
 LinkTask = Callable[[FleetLink], Awaitable[None]]
-TASKS: Final[Sequence[LinkTask]] = (policy.follow, repeat, shipping.follow, limits.follow, questions.follow)
+TASKS: Final[Sequence[LinkTask]] = (policy.follow, repeat, shipper.follow, limits.follow, questions.follow)
 """What the link does, each in an asyncio task that begins again if it fails."""
 
 
@@ -95,14 +95,14 @@ async def run(root: Path, member: Enrolment, *, tasks: Sequence[LinkTask] = TASK
     async def refused(error: Exception) -> None:
         problems["problem"] = str(error)
         if client is None:
-            _tell({"org": member.org, "host": member.name, "connected": False, **problems})
+            _print_status({"org": member.org, "host": member.name, "connected": False, **problems})
 
     client = None
     while client is None:
         try:
             client = await member_connection(member, on_error=refused, forever=True)
         except Exception as error:
-            _tell({"org": member.org, "host": member.name, "connected": False, "problem": str(error)})
+            _print_status({"org": member.org, "host": member.name, "connected": False, "problem": str(error)})
             await asyncio.sleep(_PAUSE)
     link = FleetLink(root, member, client)
     try:
@@ -126,11 +126,13 @@ async def _forever(task: LinkTask, link: FleetLink) -> None:
 
 async def _report(link: FleetLink, problems: dict[str, Any]) -> None:
     while True:
-        _tell({**link.status, "connected": link.client.is_connected, **({} if link.client.is_connected else problems)})
-        await asyncio.sleep(_TOLD)
+        _print_status(
+            {**link.status, "connected": link.client.is_connected, **({} if link.client.is_connected else problems)}
+        )
+        await asyncio.sleep(_INTERVAL)
 
 
-def _tell(status: dict[str, Any]) -> None:
+def _print_status(status: dict[str, Any]) -> None:
     try:
         os.write(sys.stdout.fileno(), json.dumps(status).encode() + b"\n")
     except (BlockingIOError, ValueError):

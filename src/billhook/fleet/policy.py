@@ -150,16 +150,16 @@ class PolicyFollower:
         if document.valid_from > time.time():
             self._pending = document
         else:
-            self._obey(document)
+            self._apply(document)
         return True
 
     def tick(self) -> None:
         """Obey a document whose time has come."""
         if self._pending is not None and self._pending.valid_from <= time.time():
-            self._obey(self._pending)
+            self._apply(self._pending)
             self._pending = None
 
-    def _obey(self, document: PolicyDocument) -> None:
+    def _apply(self, document: PolicyDocument) -> None:
         write_atomically(folder(self.root) / SIGNED, self._taken, root=self.root, private=True)
         self._set(in_force(self.root, self.member, document))
 

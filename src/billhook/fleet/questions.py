@@ -142,7 +142,7 @@ class ApproverDesk:
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
         """Collect what hosts announce, as long as this context lasts."""
-        heard = await self._client.subscribe(self._subjects.approval("*", "*"), cb=self._hear)
+        heard = await self._client.subscribe(self._subjects.approval("*", "*"), cb=self._receive)
         try:
             yield
         finally:
@@ -181,13 +181,13 @@ class ApproverDesk:
                 mirrored = queue.find(id_)
                 one = asked.question
                 if mirrored is None and one.state in OPEN and len(queue.pending()) < _MOST:
-                    queue.ask(replace(one, project=f"{asked.host}:{one.project}", key=f"{asked.host}/{id_}"))
+                    queue.add(replace(one, project=f"{asked.host}:{one.project}", key=f"{asked.host}/{id_}"))
                 elif mirrored is not None and one.answer and not mirrored.answer:
                     with suppress(UsageError):
                         queue.answer(id_, one.answer == "allow", one.by, one.via, one.why)
             await asyncio.sleep(_POLL)
 
-    async def _hear(self, message: "Msg") -> None:
+    async def _receive(self, message: "Msg") -> None:
         with suppress(msgspec.DecodeError, ValueError):
             asked = msgspec.json.decode(message.data, type=FleetQuestion)
             _, _, _, host, id_ = message.subject.split(".")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from billhook.core.errors import BillhookError
-from billhook.fleet.shipping import LOG_NAME, lines_after
+from billhook.fleet.shipper import LOG_NAME, lines_after
 from billhook.store import files
 from billhook.store.files import StoreError
 from billhook.store.log import LineEnds, is_whole, read_line

@@ -16,13 +16,13 @@ import msgspec
 
 from billhook.agents import dialect
 from billhook.agents.child import fit, inherited
-from billhook.agents.reference import promised
+from billhook.agents.reference import announces_async
 from billhook.core import client_env, strictjson
 from billhook.core.answer_json import read_output
 from billhook.core.answers import Answer, Exit, Reply, Status
 from billhook.core.errors import UsageError
 from billhook.core.hook import Context
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 
 if TYPE_CHECKING:
     import asyncio
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
     from billhook.runners import login, process, process_tree, spawn, warm
 else:
-    asyncio = later("asyncio")
-    shlex = later("shlex")
-    login = later("billhook.runners.login")
-    spawn = later("billhook.runners.spawn")
-    process = later("billhook.runners.process")
-    process_tree = later("billhook.runners.process_tree")
-    warm = later("billhook.runners.warm")
+    asyncio = lazy_module("asyncio")
+    shlex = lazy_module("shlex")
+    login = lazy_module("billhook.runners.login")
+    spawn = lazy_module("billhook.runners.spawn")
+    process = lazy_module("billhook.runners.process")
+    process_tree = lazy_module("billhook.runners.process_tree")
+    warm = lazy_module("billhook.runners.warm")
 
 Login = Literal["auto", "exact", "no"]
 
@@ -81,7 +81,7 @@ class CommandRunner(msgspec.Struct, frozen=True):
             child = await self._warm(argv, call.stdin, env, cwd) if self.warm else None
             child = child or process.start(argv, stdin=call.stdin, env=env, cwd=cwd or None)
             promises: list[dict[str, object]] = []
-            until = (lambda stdout: promised(stdout, promises)) if self.dialect in _PROMISING else None
+            until = (lambda stdout: announces_async(stdout, promises)) if self.dialect in _PROMISING else None
             ended = await child.wait(ctx.seconds_left, until=until)
             waits = ended is None
         finally:

@@ -94,7 +94,7 @@ def of_uv(
         return "its script has no inline metadata" if as_script else _environment_of_folder(uv, env, cwd)
     variables = tuple(sorted(one for one in env.items() if one[0].startswith(_VARIABLES)))
     key = uv, path, cwd, variables
-    found = answer_of(key, functools.partial(_ask, uv, path, dict(env), cwd))
+    found = answer_of(key, functools.partial(_run_uv, uv, path, dict(env), cwd))
     return PENDING if found is None else found.why or _passed(uv, found.python, env)
 
 
@@ -107,10 +107,10 @@ def _environment_of_folder(uv: str, env: Mapping[str, str], cwd: str) -> tuple[s
         return "uv finds its interpreter at the first call"  # only an event may run what is in a folder
     variables = tuple(sorted(one for one in env.items() if one[0].startswith(_VARIABLES)))
     key = uv, cwd, variables, tuple(env)
-    return _settled(answer_of(key, functools.partial(_ask_in_folder, uv, folders, dict(env), cwd)), env)
+    return _result(answer_of(key, functools.partial(_ask_in_folder, uv, folders, dict(env), cwd)), env)
 
 
-def _settled(found: BackgroundAnswer | None, env: Mapping[str, str]) -> tuple[str, dict[str, str]] | str:
+def _result(found: BackgroundAnswer | None, env: Mapping[str, str]) -> tuple[str, dict[str, str]] | str:
     return PENDING if found is None else found.why or (found.python, found.passed(env))
 
 
@@ -152,7 +152,7 @@ def _has_metadata(path: str) -> bool:
         return False
 
 
-def _ask(uv: str, path: str, env: dict[str, str], cwd: str) -> BackgroundAnswer:
+def _run_uv(uv: str, path: str, env: dict[str, str], cwd: str) -> BackgroundAnswer:
     before = identities(_files(uv, path, env, cwd))
     python, why = _query(uv, path, env, cwd)
     return BackgroundAnswer(python, why, (*before, *identities(_of_environment(python) if python else ())))
@@ -252,7 +252,7 @@ def of_pyenv(shim: str, env: Mapping[str, str], cwd: str) -> tuple[str, dict[str
     values = tuple((name, env.get(name)) for name in (*_READ, *sorted(n for n in env if n.startswith("PYENV_"))))
     key = "pyenv", shim, cwd, tuple(env), values
     question = functools.partial(_ask_pyenv, shim, found["root"], found["pyenv"], dict(env), cwd)
-    return _settled(answer_of(key, question), env)
+    return _result(answer_of(key, question), env)
 
 
 def _shim_text(path: str) -> str:

@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from billhook.core.answers import Exit
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 from billhook.runners import process
 from billhook.runners.process_tree import MARKER
 
 if TYPE_CHECKING:
     import asyncio
 else:
-    asyncio = later("asyncio")
+    asyncio = lazy_module("asyncio")
 
 _SHELLS_OWN = ("_", "SHLVL", "PWD", "OLDPWD", MARKER)
 _SCRIPT = 'printf "\\n%s\\n" "$0"; exec /usr/bin/env -0'
 _FOLDER = "/etc/profile.d"
 _SETTLED = 2.0  # seconds: a change in the same clock tick as the listing would be missed
-_KEPT = 16
+_MOST_SNAPSHOTS = 16
 _RETRY = 60.0  # seconds after which a failed snapshot is tried again, even if no profile changed
 
 
@@ -59,17 +59,17 @@ async def environment(base: Mapping[str, str], *, seconds: float = 10) -> Mappin
 
 def problem(base: Mapping[str, str]) -> str:
     """Why `environment(base)` is only `base`; empty if it is not, or was never used."""
-    snapshot = _taken(base)
+    snapshot = _cached(base)
     return snapshot.problem if snapshot else ""
 
 
 def known(base: Mapping[str, str]) -> Mapping[str, str] | None:
     """The value of `environment(base)`, if it is available without waiting."""
-    snapshot = _taken(base)
+    snapshot = _cached(base)
     return None if snapshot is None or _is_stale(snapshot) else snapshot.variables
 
 
-def _taken(base: Mapping[str, str]) -> LoginEnvironment | None:
+def _cached(base: Mapping[str, str]) -> LoginEnvironment | None:
     found = _snapshots.get(_key(base))
     return found if isinstance(found, LoginEnvironment) else None
 
@@ -102,7 +102,7 @@ def _claim(key: _Key) -> tuple["LoginEnvironment | Future[LoginEnvironment]", bo
         if found is not None and not (isinstance(found, LoginEnvironment) and _is_stale(found)):
             return found, False
         _snapshots.pop(key, None)
-        while len(_snapshots) >= _KEPT:
+        while len(_snapshots) >= _MOST_SNAPSHOTS:
             del _snapshots[next(iter(_snapshots))]
         future = _snapshots[key] = Future[LoginEnvironment]()
         future.set_running_or_notify_cancel()

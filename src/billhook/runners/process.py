@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from billhook.core.answers import Exit
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 from billhook.runners.process_tree import (
     GRACE,
     MARKER,
@@ -42,7 +42,7 @@ from billhook.runners.spawn import PIPE_MAX, Poll, explain, pipe, prefill, spawn
 if TYPE_CHECKING:
     import asyncio
 else:
-    asyncio = later("asyncio")
+    asyncio = lazy_module("asyncio")
 
 __all__ = ["Child", "adopt_orphans", "run", "settle", "shell_argv", "start", "sweep", "why_not"]
 

@@ -403,7 +403,7 @@ def _undertake() -> None:
                 _thread = None
                 return
         for tree, moment in due.items():
-            if not _gone(tree, time.monotonic() - moment):
+            if not _has_ended(tree, time.monotonic() - moment):
                 continue
             with _lock:
                 if _left[tree] == moment:  # else its processes were handed over again meanwhile
@@ -414,7 +414,7 @@ def _undertake() -> None:
             time.sleep(0.25 if late else 0.02)
 
 
-def _gone(tree: Tree, late: float) -> bool:
+def _has_ended(tree: Tree, late: float) -> bool:
     alive = tree.signal(signal.SIGKILL) if late >= 0 else tree.signal()
     if tree.reserved and not alive:
         _collect(tree.leader)

@@ -95,7 +95,7 @@ class ThreadedChild(Child):
 
     async def _until(self, enough: Callable[[], bool], seconds: float) -> bool:
         loop, changed, end = asyncio.get_running_loop(), asyncio.Event(), time.monotonic() + seconds
-        self._wake = lambda: _tell(loop, changed)
+        self._wake = lambda: _set_event(loop, changed)
         while not enough():
             changed.clear()
             try:
@@ -124,6 +124,6 @@ class ThreadedChild(Child):
         self._wake()
 
 
-def _tell(loop: asyncio.AbstractEventLoop, changed: asyncio.Event) -> None:
+def _set_event(loop: asyncio.AbstractEventLoop, changed: asyncio.Event) -> None:
     with suppress(RuntimeError):  # that loop is closed; a later wait checks itself
         loop.call_soon_threadsafe(changed.set)

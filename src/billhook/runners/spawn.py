@@ -11,16 +11,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 
 if TYPE_CHECKING:
     import selectors
     import shlex
     import subprocess
 else:
-    selectors = later("selectors")
-    shlex = later("shlex")
-    subprocess = later("subprocess")
+    selectors = lazy_module("selectors")
+    shlex = lazy_module("shlex")
+    subprocess = lazy_module("subprocess")
 
 if sys.platform != "win32":
     import fcntl

@@ -39,7 +39,7 @@ IDLE: Final = 600.0  # seconds without a call after which a parent ends
 MOST_PARENTS: Final = 8
 MOST_SPARES: Final = 10  # of one parent: people have up to ten hooks for one event
 LARGEST: Final = 128 << 10  # bytes of a script and its environment: more does not fit into a socket at once
-PATIENCE: Final = 0.05  # seconds for a parent to fork while a call waits; a busy machine starts the plain way then
+FORK_WAIT: Final = 0.05  # seconds for a parent to fork while a call waits; a busy machine starts the plain way then
 POLL: Final = 0.001  # seconds between two looks for a spare that a call waits for
 PAUSE: Final = 0.02
 """Seconds after a call until its spare is replaced: until then the other hooks of the event need the processor."""
@@ -440,9 +440,9 @@ class Parent:
         self._spares: list[Spare] = []
         self._arriving: list[tuple[socket.socket, str]] = []  # spares that have not reported yet, with their markers
         self._asked = self.began  # when the last spare was requested, or arrived
-        self._wanted = 0  # spares that were requested and are not here yet
+        self._requested = 0  # spares that were requested and are not here yet
         self._waiting = 0  # calls that wait for a spare
-        self._kept = 1  # spares that are kept ready
+        self._target = 1  # spares that are kept ready
         self._known: set[tuple[str, str]] = set()  # scripts that it has compiled
         self._folders: dict[str, tuple[int, bool]] = {}
         self._greeted = False
@@ -483,13 +483,13 @@ class Parent:
             self._names = frozenset(greeting["names"])
             self._files = identities(greeting["files"])
             if not self.problem:
-                self._want(1)
+                self._request_spares(1)
         return self._greeted and not self.problem
 
     def has_spare(self) -> bool:
         self._collect()
-        if not self._spares and not self._wanted:  # the last one did not report in time
-            self._want(1)
+        if not self._spares and not self._requested:  # the last one did not report in time
+            self._request_spares(1)
         return bool(self._spares)
 
     def is_over(self) -> bool:
@@ -520,10 +520,10 @@ class Parent:
         """A process for one call. Raises NotWarmError if there is none soon."""
         spare = self._ready()
         if spare is None:
-            self._kept = min(self._kept + 1, MOST_SPARES)  # calls come faster than before
+            self._target = min(self._target + 1, MOST_SPARES)  # calls come faster than before
             self._waiting += 1
             try:
-                spare = await self._next_ready(time.monotonic() + PATIENCE)
+                spare = await self._next_ready(time.monotonic() + FORK_WAIT)
             finally:
                 self._waiting -= 1
         return spare
@@ -535,7 +535,7 @@ class Parent:
                     raise self._fault("its parent does not fork")
                 raise NotWarmError("no spare is ready")
             with PARENTS.lock:
-                self._want(self._waiting - self._wanted - len(self._arriving), rehearse=False)
+                self._request_spares(self._waiting - self._requested - len(self._arriving), rehearse=False)
             await asyncio.sleep(POLL)
         return spare
 
@@ -564,8 +564,8 @@ class Parent:
                 return
             if (file, script.digest) not in self._known and len(self._known) < MOST_CODES:
                 self._known.add((file, script.digest))
-                self._tell(("code", file, script.digest, script.text))
-            self._want(self._kept - len(self._spares) - len(self._arriving) - self._wanted)
+                self._send(("code", file, script.digest, script.text))
+            self._request_spares(self._target - len(self._spares) - len(self._arriving) - self._requested)
 
     def collect(self) -> None:
         """Adopt the spares that have been forked."""
@@ -577,22 +577,22 @@ class Parent:
         """Adopt the spares that have been forked, and end those that are seldom needed."""
         self.collect()
         if time.monotonic() - self.last_used > RELAX:
-            self._kept = 1
+            self._target = 1
             for spare in self._spares[1:]:
                 spare.end()
             del self._spares[1:]
 
-    def _want(self, count: int, *, rehearse: bool = True) -> None:
+    def _request_spares(self, count: int, *, rehearse: bool = True) -> None:
         for _ in range(count):
-            if not self._wanted:
+            if not self._requested:
                 self._asked = time.monotonic()
-            self._tell(("spare", os.urandom(8).hex().encode(), _has_terminal(os.getsid(0)), rehearse))
-            self._wanted += 1
+            self._send(("spare", os.urandom(8).hex().encode(), _has_terminal(os.getsid(0)), rehearse))
+            self._requested += 1
 
-    def _tell(self, message: tuple[Any, ...]) -> None:
+    def _send(self, message: tuple[Any, ...]) -> None:
         data = marshal.dumps(message, 2)
         try:
-            self.control.settimeout(PATIENCE)
+            self.control.settimeout(FORK_WAIT)
             self.control.sendall(_HEADER.pack(len(data)) + data)
         except OSError as error:
             raise self._fault("its parent has ended") from error
@@ -600,9 +600,9 @@ class Parent:
     def _collect(self) -> None:
         """Take the spares that it has announced, and adopt those that have reported."""
         try:
-            while self._wanted and _readable(self.control.fileno()):
+            while self._requested and _readable(self.control.fileno()):
                 marker, links = _received(self.control)
-                self._wanted -= 1
+                self._requested -= 1
                 self._asked = time.monotonic()
                 if not links:
                     raise self._fault("its parent can't fork")
@@ -746,7 +746,7 @@ def _readable(*fds: int) -> list[int]:
 
 def _received(link: socket.socket) -> tuple[Any, list[socket.socket]]:
     """The next message, and the sockets that came with it. Raises OSError if the other end is gone or stops inside."""
-    link.settimeout(PATIENCE)
+    link.settimeout(FORK_WAIT)
     data, fds, _, _ = socket.recv_fds(link, _HEADER.size, 1)
     sockets = [socket.socket(fileno=fd) for fd in fds]
     try:

@@ -61,7 +61,7 @@ def serve(fresh: dict[str, Any], before: frozenset[str]) -> tuple[CodeType, dict
     greeting = _greeting(before)
     if sys.argv[2]:  # for programs of billhook's own
         import_module(sys.argv[2]).prepare()
-    _say(control, greeting)
+    _send(control, greeting)
     QuickEnd.filters, QuickEnd.shared = list(sys.modules["warnings"].filters), frozenset(sys.modules) - {"__main__"}
     sys.dont_write_bytecode = AtStart.writes_none
     os.chdir("/")  # it must not keep a project's folder in use
@@ -72,7 +72,7 @@ def serve(fresh: dict[str, Any], before: frozenset[str]) -> tuple[CodeType, dict
         kind, *rest = marshal.loads(_received(control)[0])
         if kind == "code":
             _remember(codes, *rest)
-        elif (link := _spare(control, fresh, *rest)) is not None:
+        elif (link := _fork_spare(control, fresh, *rest)) is not None:
             return _script(link, codes, fresh)
 
 
@@ -162,7 +162,7 @@ def _remember(codes: Codes, file: str, digest: str, text: bytes) -> None:
             pass
 
 
-def _spare(
+def _fork_spare(
     control: _socket.socket, fresh: dict[str, Any], marker: bytes, session: bool, rehearse: bool
 ) -> _socket.socket | None:
     """Fork a process that waits for a script: there, the socket on which it gets it. In the parent, None.
@@ -175,14 +175,14 @@ def _spare(
     try:
         between = os.fork()
     except OSError:
-        _say(control, False)
+        _send(control, False)
         return None
     if between:
         theirs.close()
         if os.waitpid(between, 0)[1]:
-            _say(control, False)
+            _send(control, False)
         else:
-            _say(control, marker, ours)
+            _send(control, marker, ours)
         ours.close()
         return None
     try:
@@ -197,7 +197,7 @@ def _spare(
     _mark(b"BILLHOOK_CHILD=", marker)
     if rehearse:
         _rehearse(fresh)
-    _say(theirs, os.getpid())
+    _send(theirs, os.getpid())
     return theirs
 
 
@@ -249,7 +249,7 @@ def _rehearse(fresh: dict[str, Any]) -> None:
 # -- messages
 
 
-def _say(link: _socket.socket, value: Any, *sockets: _socket.socket) -> None:
+def _send(link: _socket.socket, value: Any, *sockets: _socket.socket) -> None:
     data = marshal.dumps(value, 2)
     numbers = b"".join(one.fileno().to_bytes(_INT, sys.byteorder) for one in sockets)
     ancillary = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, numbers)] if sockets else []

@@ -445,7 +445,7 @@ if hasattr(os, "register_at_fork"):
 
 
 _NEVER = 1e12  # a time that no clock reaches: JSON has no infinity
-_TOLD = 160  # how much of the end of a worker's stderr an error shows
+_STDERR_END = 160  # how much of the end of a worker's stderr an error shows
 
 
 def python(target: str, *, folder: str, interpreter: str = "", dialect: str = "spec") -> "PythonHook":
@@ -537,12 +537,12 @@ class _Answers:
     def __init__(self, worker: Worker, request: bytes, number: int, count: int) -> None:
         self._worker, self._request, self._number, self._left = worker, request, number, count
         self._answered = 0
-        self._unheard = 0  # functions that were started, and whose answers are lost in garbage
+        self._unread = 0  # functions that were started, and whose answers are lost in garbage
 
     async def next(self, ctx: Context) -> Reply | None:
         """The next answer; None if the worker did not start that function, and a new request is needed."""
-        if self._unheard:
-            return self._not_heard(ctx)
+        if self._unread:
+            return self._unread_reply(ctx)
         worker, more = self._worker, False
         self._left -= 1
         self._answered += 1
@@ -557,8 +557,8 @@ class _Answers:
         except WorkerProtocolError as error:
             printed = _printed(worker)
             worker.end_now()  # it may have started the next function already: that must not start again
-            self._unheard = worker.started - self._answered
-            more = self._unheard > 0
+            self._unread = worker.started - self._answered
+            more = self._unread > 0
             return Reply(status=Status.FAILED, error=f"{error}{printed}")
         except OSError as error:
             return _not_started(f"the worker could not be called: {error.strerror}")
@@ -584,10 +584,10 @@ class _Answers:
             lost=tuple(told.lost),
         )
 
-    def _not_heard(self, ctx: Context) -> Reply:
-        self._unheard -= 1
+    def _unread_reply(self, ctx: Context) -> Reply:
+        self._unread -= 1
         if ctx.batch is not None:
-            ctx.batch.next, ctx.batch.seconds = self.next if self._unheard else None, 0.0
+            ctx.batch.next, ctx.batch.seconds = self.next if self._unread else None, 0.0
         return Reply(status=Status.FAILED, error="a hook before it wrote something into the worker's pipe")
 
 
@@ -690,7 +690,7 @@ def _signal_name(number: int) -> str:
 def _printed(worker: Worker) -> str:
     """The end of what the worker printed, for an error."""
     text = worker.stderr.strip()
-    return f"; it printed: {strictjson.preview(text[-_TOLD:])}" if text else ""
+    return f"; it printed: {strictjson.preview(text[-_STDERR_END:])}" if text else ""
 
 
 def _not_started(why: str) -> Reply:

@@ -52,7 +52,7 @@ from billhook.runners.worker import (
     unchanged,
 )
 
-OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+OWN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _INSTALLED = tuple(
     os.path.abspath(path) + os.sep
     for key, path in sysconfig.get_paths().items()
@@ -72,7 +72,7 @@ class LoadedFiles:
         look = SourceFileLoader.path_stats
 
         def path_stats(loader: SourceFileLoader, path: str) -> Mapping[str, Any]:
-            if not os.path.abspath(path).startswith((OURS, *_INSTALLED)):
+            if not os.path.abspath(path).startswith((OWN_FOLDER, *_INSTALLED)):
                 self._note(path)
             return look(loader, path)
 
@@ -116,7 +116,7 @@ def main() -> None:
     prepare()
     line = _OwnerPipes()
     files = LoadedFiles()
-    line.say(msgspec.json.encode(Greeting(PROTOCOL, __version__)))
+    line.send(msgspec.json.encode(Greeting(PROTOCOL, __version__)))
     threads = set(threading.enumerate())
     project: _Project | None = None
     while True:
@@ -124,7 +124,7 @@ def main() -> None:
         if project is None:
             project = _Project(shared.request.folder, files, threads)
         for body in _answers(project, shared):
-            line.say(body)
+            line.send(body)
         faulthandler.cancel_dump_traceback_later()
 
 
@@ -144,7 +144,7 @@ def _answers(project: "_Project", shared: "_RequestState") -> Iterator[bytes]:
             longest = max(deadline - began, *(one.seconds for one in request.calls), 0.0)
             faulthandler.dump_traceback_later(longest + 1, exit=True, file=2)
             watched = began + longest + 0.5
-        body = _fitted(project.ask(call, shared, deadline))
+        body = _fitted(project.handle(call, shared, deadline))
         yield body
         asked = True
         if not shared.continues_after(call, body, began):
@@ -172,7 +172,7 @@ class _OwnerPipes:
         self.requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         threading.Thread(target=self._listen, name="billhook-owner", daemon=True).start()
 
-    def say(self, body: bytes) -> None:
+    def send(self, body: bytes) -> None:
         if os.getpid() != self._pid:  # a copy that a hook made by fork: it must not answer
             os._exit(0)
         try:
@@ -303,9 +303,9 @@ class _Project:
         self._environment, self._variables = dict(os.environ), dict(_variables)
         self._mask = os.umask(0o077)
 
-    def ask(self, call: FunctionCall, shared: _RequestState, deadline: float) -> WorkerReply:
+    def handle(self, call: FunctionCall, shared: _RequestState, deadline: float) -> WorkerReply:
         began = time.monotonic()
-        told = self._asked(call, shared, deadline)
+        told = self._run_call(call, shared, deadline)
         _flush()
         seconds = time.monotonic() - began
         loaded, alone = self.files.news(), _nothing_runs(self._threads)
@@ -314,7 +314,7 @@ class _Project:
         told = msgspec.structs.replace(told, number=number, reusable=reusable, seconds=seconds)
         return msgspec.structs.replace(told, files=loaded) if few and loaded else told
 
-    def _asked(self, call: FunctionCall, shared: _RequestState, deadline: float) -> WorkerReply:
+    def _run_call(self, call: FunctionCall, shared: _RequestState, deadline: float) -> WorkerReply:
         try:
             self._start_afresh()
             handler, ctx = self._load(call.target), shared.context()
@@ -346,7 +346,7 @@ class _Project:
             if reply.later is not None:
                 error = "a function in a worker can't promise a later answer; set `background: true`"
                 return WorkerReply(status=Status.FAILED, error=error)
-            return _told(reply)
+            return _worker_reply(reply)
         except BaseException as error:
             code = error.code if isinstance(error, SystemExit) else None
             exit_code = code if isinstance(code, int) else (0 if code is None else 1)
@@ -392,7 +392,7 @@ class _Project:
     def _place(self, trace: TracebackType | None) -> str:
         """The last line of the traceback in the project's code, or at least not in ours."""
         frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(trace)]
-        others = [one for one in frames if not one[0].startswith((OURS, "<frozen"))]
+        others = [one for one in frames if not one[0].startswith((OWN_FOLDER, "<frozen"))]
         theirs = [one for one in others if self._near(one[0]) != one[0]] or others
         return f"{self._near(theirs[-1][0])}:{theirs[-1][1]}" if theirs else ""
 
@@ -409,7 +409,7 @@ def _attribute(owner: Any, name: str, module: str) -> Any:
         raise _CannotLoadError(f"`{module}` has no `{name}`{hint}") from None
 
 
-def _told(reply: Reply) -> WorkerReply:
+def _worker_reply(reply: Reply) -> WorkerReply:
     answer = reply.answer if reply.answer.plain else reply.answer.tidy()
     return WorkerReply(
         status=reply.status,

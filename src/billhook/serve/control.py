@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from billhook.core.errors import BillhookError, UsageError
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 from billhook.runners.process_tree import exists
 from billhook.serve import protocol, sidecar
 from billhook.serve.protocol import DaemonStatus, PageLink
@@ -40,13 +40,13 @@ from billhook.store.files import (
 if TYPE_CHECKING:
     import subprocess
 else:
-    subprocess = later("subprocess")
+    subprocess = lazy_module("subprocess")
 
 ANSWERS: Final = 3.0  # seconds in which a healthy daemon reports its status, even on a busy machine
 BEGINS: Final = 20.0  # seconds in which a new daemon is ready
 ENDS: Final = 40.0  # seconds in which a stopped daemon has ended: it finishes pending requests first
 PAGE_FILE: Final = "page.html"  # opens the page in a browser
-TAKEN: Final = 75  # the exit code of a daemon if another one is already running
+ALREADY_RUNNING: Final = 75  # the exit code of a daemon if another one is already running
 
 Waiting = Callable[[], None]  # called repeatedly while waiting
 
@@ -61,7 +61,7 @@ class SilentError(BillhookError):
         self.pid = pid
 
 
-def ask(root: Path, seconds: float = ANSWERS) -> DaemonStatus | None:
+def query_status(root: Path, seconds: float = ANSWERS) -> DaemonStatus | None:
     """The daemon's status; None if no daemon is running. Raises SilentError if it does not answer."""
     reply = _requested(root, protocol.ABOUT, seconds)
     try:
@@ -112,8 +112,8 @@ def start(
     stopped on purpose. If another process is starting a daemon, only a `patient` caller waits for it: a person. Only
     their variables for OpenTelemetry count. Those of an agent may come from a project.
     """
-    folder = made(root)
-    found = ask(root)
+    folder = ensure_folder(root)
+    found = query_status(root)
     if found is not None:
         return found, False
     with _only_one(folder) as first:
@@ -162,7 +162,7 @@ def _served(root: Path, launch: _Launch | None, waiting: Waiting) -> DaemonStatu
         while time.monotonic() < end:
             if launch is not None and child is None and not holder(folder):  # one that is stopping may hold it
                 child = _started(root, launch)
-            found = ask(root)
+            found = query_status(root)
             if found is not None and not found.leaving:
                 return found
             if child is not None and child.poll() is not None:
@@ -182,7 +182,7 @@ def _complain(child: "subprocess.Popen[bytes]", root: Path) -> None:
     assert child.stderr is not None
     with child.stderr:
         said = child.stderr.read(1 << 16).decode("utf-8", "replace").strip()
-    if child.returncode == TAKEN:
+    if child.returncode == ALREADY_RUNNING:
         return
     message, _, hint = said.removeprefix("error: ").partition("\n\nhint: ")
     message = message or f"the daemon ended at once, with exit code {child.returncode}"
@@ -316,7 +316,7 @@ def folder_of(root: Path) -> Path:
     return root / "billhook" / "daemon"
 
 
-def made(root: Path) -> Path:
+def ensure_folder(root: Path) -> Path:
     """The folder, created if it is missing: mode 0700, owned by this user, not a link. Raises StoreError."""
     folder = folder_of(root)
     private_folder(folder, root=root)

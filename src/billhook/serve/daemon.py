@@ -82,7 +82,7 @@ class Daemon:
         loop.set_exception_handler(_unexpected)
         self.server.touched = loop.time()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            loop.add_signal_handler(number, self._told, number)
+            loop.add_signal_handler(number, self._on_signal, number)
         await self._listen_for_http()
         self._listen()
         self._remember()
@@ -146,7 +146,7 @@ class Daemon:
         self._lock.close()
         self._ended.set()
 
-    def _told(self, number: int) -> None:
+    def _on_signal(self, number: int) -> None:
         if self.leaving:  # the second signal: pending requests get no answer
             self._hurried = True
             self._cancel()
@@ -172,12 +172,12 @@ class Daemon:
         await self._until(lambda: not self.server.connections, 5.0)  # a long answer takes a while to write
         if closing is not None:
             await asyncio.wait([closing], timeout=max(5.0, end - time.monotonic()))
-        await self._until(lambda: self._hurried or not self.served.later, end - time.monotonic())
+        await self._until(lambda: self._hurried or not self.served.busy_engines, end - time.monotonic())
         self.heads.tick(self.served.configs, now=True)
         self.heads.wait(1.0)
         self.telemetry.close()
         self.link.close()
-        if self.served.later:
+        if self.served.busy_engines:
             log.warning("hooks in the background did not finish in time and are killed")
 
     async def _until(self, done: Callable[[], bool], seconds: float) -> None:
@@ -249,7 +249,7 @@ class Daemon:
 
     @property
     def _busy(self) -> int:
-        return self.server.busy + self.served.later + (0 if self.http is None else self.http.app.busy)
+        return self.server.busy + self.served.busy_engines + (0 if self.http is None else self.http.app.busy)
 
     def _idle_for(self) -> float:
         touched = max(self.server.touched, 0.0 if self.http is None else self.http.app.touched)
@@ -324,8 +324,8 @@ def run(
 ) -> str:
     """Run the daemon in this process, which must not do anything else: why it ended. Raises AlreadyError, StoreError,
     and UsageError for an address that can't be used, unless it was used before (`again`)."""
-    stand_alone()
-    folder = control.made(root)
+    reset_process()
+    folder = control.ensure_folder(root)
     options = DaemonOptions(idle, http, exposed, otel_settings(os.environ))
 
     async def serve() -> str:
@@ -526,7 +526,7 @@ _HANDED_DOWN: Final = (MARKER, "BILLHOOK_DEPTH")
 """Variables that mark the children of a hook. A daemon that such a child started does not belong to the hook."""
 
 
-def stand_alone() -> None:
+def reset_process() -> None:
     """Reset what this process inherited: streams, signals, limits, variables."""
     for name in _HANDED_DOWN:
         os.environ.pop(name, None)
@@ -562,7 +562,7 @@ def _raise_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-def speak_utf8() -> None:
+def ensure_utf8() -> None:
     """Restart Python in UTF-8 mode if it decodes file names and variables otherwise: callers' bytes must be passed on
     unchanged."""
     if sys.getfilesystemencoding().lower().replace("-", "") != "utf8":

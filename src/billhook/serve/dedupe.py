@@ -96,15 +96,15 @@ class SharedCall:
         """The answer of the hooks, run by this process or by the first one. Without a writable state every process runs
         them."""
         try:
-            taken = await self._taken()
+            taken = await self._claim()
         except StoreError:
             taken = None
         if taken is not None and taken.mine:
-            return await self._ours(taken, judge)
+            return await self._judge_claimed(taken, judge)
         shared = None if taken is None else _read(taken.said or {})
         return shared or await judge()
 
-    async def _taken(self) -> CallClaim | None:
+    async def _claim(self) -> CallClaim | None:
         """The call, with its answer or claimed by this process; None: no answer in time."""
         taken = self._calls.take(self._call)
         pause = _SHORTEST
@@ -117,15 +117,15 @@ class SharedCall:
             taken = self._calls.look(self._call, taken.id) or self._calls.take(self._call)
         return taken
 
-    async def _ours(self, taken: CallClaim, judge: Judge) -> SharedVerdict:
+    async def _judge_claimed(self, taken: CallClaim, judge: Judge) -> SharedVerdict:
         said: dict[str, Any] | None = None
         try:
             judged = await judge()
-            said = _kept(judged)
+            said = _shared_record(judged)
         finally:
             try:
                 if said is not None:
-                    self._calls.say(self._call, taken.id, said)
+                    self._calls.save_answer(self._call, taken.id, said)
                 else:
                     self._calls.give_up(self._call, taken.id)
             except StoreError:
@@ -144,7 +144,7 @@ async def _sleep(seconds: float) -> None:
         await asyncio.sleep(seconds)
 
 
-def _kept(judged: SharedVerdict) -> dict[str, Any] | None:
+def _shared_record(judged: SharedVerdict) -> dict[str, Any] | None:
     """The record for the other processes; None if it can't be encoded, or contains a secret."""
     from billhook.store.redaction import Redactor
 

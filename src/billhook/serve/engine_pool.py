@@ -81,10 +81,10 @@ class EnginePool:
         answering.read_files = False
         with client_env.Serving(whom):
             try:
-                heard = answering.prepare(asked.argv)
-                if heard is not None:
-                    return heard
-                if not answering.nobody_waits:
+                response = answering.prepare(asked.argv)
+                if response is not None:
+                    return response
+                if not answering.is_synchronous:
                     return _rest(answering.judge, answering, whom)
                 said = answering.judge_at_once()
                 if isinstance(said, HookResponse):
@@ -128,7 +128,7 @@ class EnginePool:
         """Run the hooks of a configuration for the caller that is being answered."""
         engine = self._engine(config, answering.host)
         if engine.background.answers or len(self._engines) > 1:
-            self._bring_late_answers(event.session_id, engine)
+            self._move_late_answers(event.session_id, engine)
         verdict = await engine.fire(event, deadline=answering.arguments.seconds_for_hooks)
         for observer in self.observers:
             observer(verdict, config, answering.host)
@@ -151,7 +151,7 @@ class EnginePool:
         for key in list(self._engines)[: max(0, len(self._engines) - _MOST_ENGINES // 2)]:
             del self._engines[key]  # hooks that still run in it end by themselves
 
-    def _bring_late_answers(self, session_id: str, to: "Engine") -> None:
+    def _move_late_answers(self, session_id: str, to: "Engine") -> None:
         """Move late answers to the current engine: after a change of a file, another engine started the hook."""
         for _, engine in self._engines.values():
             waiting = engine.background.answers
@@ -168,7 +168,7 @@ class EnginePool:
         return [config for config, _ in self._engines.values()]
 
     @property
-    def later(self) -> int:
+    def busy_engines(self) -> int:
         """How many engines have hooks in the background that are still running."""
         return sum(not engine.background.settle(0.0) for _, engine in self._engines.values())
 

@@ -20,7 +20,7 @@ from billhook.core.answers import NOTHING, Answer, Decision, Verdict
 from billhook.core.errors import BillhookError, ContradictionError, EventError, StrictJSONError, UsageError
 from billhook.core.events import EVENTS, Block, Event, parse
 from billhook.core.hook import Hook
-from billhook.core.lazy import later, pattern
+from billhook.core.lazy import lazy_module, pattern
 from billhook.core.text import lines_for_people, nearest
 from billhook.store.files import StoreError, state_root
 from billhook.store.state import LARGEST_HELD, FileState, HeldContext
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from billhook.config.config import Config
     from billhook.serve.dedupe import SharedVerdict
 else:
-    loader = later("billhook.config.loader")
+    loader = lazy_module("billhook.config.loader")
 
 
 DIALECTS = (*AGENTS, "universal", "claw", "claw-text", "lesson")  # the values of `--as`
@@ -65,12 +65,12 @@ class Arguments(msgspec.Struct):
     def take(self, argv: list[str]) -> None:
         """Read a command line. Raises UsageError; the arguments before the error are kept."""
         said = tuple(argv)
-        known = _taken.get(said)
+        known = _parsed.get(said)
         if known is None:
             self._take_words(list(argv))
-            if len(_taken) >= _MOST_TAKEN:
-                _taken.clear()
-            _taken[said] = replace(self, files=list(self.files))
+            if len(_parsed) >= _MOST_PARSED:
+                _parsed.clear()
+            _parsed[said] = replace(self, files=list(self.files))
             return
         self.dialect, self.on_failure, self.files = known.dialect, known.on_failure, list(known.files)
         self.event, self.seconds, self.source = known.event, known.seconds, known.source
@@ -102,8 +102,8 @@ class Arguments(msgspec.Struct):
             setattr(self, _FIELDS[option], value)
 
 
-_taken: dict[tuple[str, ...], Arguments] = {}  # the last command lines: an agent uses the same one each time
-_MOST_TAKEN = 64
+_parsed: dict[tuple[str, ...], Arguments] = {}  # the last command lines: an agent uses the same one each time
+_MOST_PARSED = 64
 
 
 def _seconds(text: str) -> float:
@@ -128,7 +128,7 @@ def brought(root: str, dialect: Dialect, event: Event, answer: Answer) -> Answer
     return replace(answer, context=joined) if texts else answer
 
 
-def hold(root: str, event: Event, text: str) -> str:
+def hold_context(root: str, event: Event, text: str) -> str:
     """Keep context for a later event of the session: the problem, or an empty string."""
     if not event.session_id:
         return "context can't be kept for a later event: this event has no session"
@@ -322,7 +322,7 @@ def _likeness(name: str, whole: Mapping[str, Any]) -> Event:
 Fire = Callable[["Config", Event], Awaitable[Verdict]]  # runs the hooks of a configuration for an event
 
 _BLOCKS = (Block.DENY, Block.NOT_HONOURED, Block.STOP, Block.MODEL)  # where a refusal has an effect
-_HELD = (Decision.DENY, Decision.ASK, Decision.DEFER)
+_DECISIVE = (Decision.DENY, Decision.ASK, Decision.DEFER)
 _STARTS = ("SessionStart", "Setup")  # events that never come over HTTP
 _DEEPEST = 3  # nested calls: a hook that calls billhook, which runs hooks that call billhook. More is a loop
 
@@ -334,7 +334,7 @@ class HookResponse(msgspec.Struct, frozen=True):
     stdout: bytes = b""
     stderr: bytes = b""  # part of the answer in some dialects
     lines: tuple[str, ...] = ()  # for stderr: problems and notes for the user
-    unheard: "HookResponse | None" = None  # the response if stdout can't be written: then the exit code must refuse
+    fallback: "HookResponse | None" = None  # the response if stdout can't be written: then the exit code must refuse
 
     @property
     def all_of_stderr(self) -> bytes:
@@ -355,7 +355,7 @@ class HookServer:
         self.arguments = Arguments()
         self.agent = ""  # the calling agent, once the event was read
         self.over = ""  # how the event arrived, if not through a command hook
-        self._stdin, self._ask = stdin, fire
+        self._stdin, self._fire = stdin, fire
         self.stdin: bytes | None = None
         self.event: Event | None = None
         self.remains: Event | None = None  # the readable part of an invalid event
@@ -407,7 +407,7 @@ class HookServer:
         self.arguments.take(argv)
 
     @property
-    def nobody_waits(self) -> bool:
+    def is_synchronous(self) -> bool:
         """Whether, after `prepare`, all hooks are plain functions: `judge` needs no loop, task or timer."""
         assert self.config is not None and self.event is not None
         if self._may_come_twice or self.config.parallel:
@@ -428,12 +428,12 @@ class HookServer:
         if self.ends is not None:
             self._look_at_the_clock()
         if not self._may_come_twice:
-            return self._said(await self._ask(self.config, self.event), self.config)
+            return self._encoded_response(await self._fire(self.config, self.event), self.config)
         judged = await self._judged_once(self.config, self.event)
-        return self._heard(self.event, judged.answer, judged.warnings, _notes(self.event, self.config, self.host))
+        return self._response(self.event, judged.answer, judged.warnings, _notes(self.event, self.config, self.host))
 
     def judge_at_once(self) -> HookResponse | Coroutine[Any, Any, HookResponse]:
-        """The same without a loop, if `nobody_waits`. A question that waits for a person needs one: then the coroutine,
+        """The same without a loop, if `is_synchronous`. A question that waits for a person needs one: then the coroutine,
         which has begun."""
         judging = self.judge()
         try:
@@ -465,12 +465,12 @@ class HookServer:
 
         async def judged() -> SharedVerdict:
             self._look_at_the_clock()
-            verdict = await self._ask(config, event)
+            verdict = await self._fire(config, event)
             answer = verdict.as_answer(self.dialect.meanings.join)
             if answer.decision in (Decision.ASK, Decision.DENY):  # a refusal explains how to allow the call
                 answer = encoded(verdict, self.dialect).answer
             answer = brought(config.root, self.dialect, event, answer)
-            return SharedVerdict(answer, tuple(_discreet(verdict.warnings)))
+            return SharedVerdict(answer, tuple(_redacted(verdict.warnings)))
 
         call = call_of(self.agent, event, self.stdin or b"", config, self.arguments)
         seconds = self.arguments.seconds_for_hooks
@@ -482,13 +482,13 @@ class HookServer:
         return self.over or self.agent or self.arguments.dialect
 
     @property
-    def spoken(self) -> str:
+    def dialect_name(self) -> str:
         """The name of the dialect in use."""
         return dialect_of(self.agent or self.arguments.dialect)
 
     @property
     def dialect(self) -> "Dialect":
-        return agents.dialect(self.spoken)
+        return agents.dialect(self.dialect_name)
 
     def _read(self, env: Mapping[str, str], here: str) -> Event:
         self.stdin = b""  # after a signal during the read, stdin is not read again
@@ -520,7 +520,7 @@ class HookServer:
         config = loader.load_for_cwd(folder, self.arguments.files, host=speaker, read_files=read_files)
         if self.arguments.on_failure == "allow" and config.unreadable:
             config = _with_hooks(config, lambda hook: hook.name != "unreadable-file")
-        return _for_part(config, self.arguments.event, self.spoken) if self.arguments.event else config
+        return _for_part(config, self.arguments.event, self.dialect_name) if self.arguments.event else config
 
     def _doubt(self) -> str:
         """Why the configuration is unknown; empty: it is known, or failures are allowed."""
@@ -533,17 +533,17 @@ class HookServer:
                 return f"{read.source.path} can't be read: {read.findings[0].message}"
         return _lost_approvals(self.config, self.event)
 
-    def _said(self, verdict: Verdict, config: "Config") -> HookResponse:
+    def _encoded_response(self, verdict: Verdict, config: "Config") -> HookResponse:
         answer, written = NOTHING, None
-        if verdict.speaks or verdict.reason:
+        if verdict.has_content or verdict.reason:
             from billhook.config.recorder import encoded
 
             folded = encoded(verdict, self.dialect)
             answer, written = folded.answer, folded.written
-        warnings, notes = _discreet(verdict.warnings), _notes(verdict.about, config, self.host)
-        return self._heard(verdict.about, answer, warnings, notes, written)
+        warnings, notes = _redacted(verdict.warnings), _notes(verdict.about, config, self.host)
+        return self._response(verdict.about, answer, warnings, notes, written)
 
-    def _heard(
+    def _response(
         self,
         event: Event,
         answer: Answer,
@@ -557,26 +557,26 @@ class HookServer:
             answer, written = renamed, written if renamed is answer else None
         if written is None:
             written = self.dialect.write_exit(event, answer)
-        spoken = written.exit.stderr
+        stderr = written.exit.stderr
         lines = list(warnings)
         if written.lost or written.held:
-            unsaid = [*written.lost, *(self._hold(event, written.held) if written.held else ())]
-            lines += [f"the `{self.spoken}` dialect can't express everything: {lost}" for lost in unsaid]
-        if spoken:
-            lines = [line for line in lines if line.encode("utf-8", "replace") not in spoken]
+            losses = [*written.lost, *(self._hold_context(event, written.held) if written.held else ())]
+            lines += [f"the `{self.dialect_name}` dialect can't express everything: {lost}" for lost in losses]
+        if stderr:
+            lines = [line for line in lines if line.encode("utf-8", "replace") not in stderr]
         else:
             lines += [f"note: {note}" for note in notes]
-        heard = HookResponse(written.exit.code or 0, written.exit.stdout, spoken, tuple(lines))
-        if answer is NOTHING or not (answer.objects or answer.rewrites or answer.decision in _HELD):
-            return heard
+        response = HookResponse(written.exit.code or 0, written.exit.stdout, stderr, tuple(lines))
+        if answer is NOTHING or not (answer.objects or answer.rewrites or answer.decision in _DECISIVE):
+            return response
         gone = f"can't write the answer to stdout: {answer.reason or answer.decision.value}"
-        code = self.refusing_code if event.gates else heard.code
-        unheard = replace(heard, code=code, stdout=b"", lines=(gone, *lines))
-        return replace(heard, unheard=unheard)
+        code = self.refusing_code if event.gates else response.code
+        fallback = replace(response, code=code, stdout=b"", lines=(gone, *lines))
+        return replace(response, fallback=fallback)
 
-    def _hold(self, event: Event, text: str) -> list[str]:
+    def _hold_context(self, event: Event, text: str) -> list[str]:
         """Keep context for an event that can carry it: what is lost."""
-        lost = hold(self.config.root, event, text) if self.config is not None else "context"
+        lost = hold_context(self.config.root, event, text) if self.config is not None else "context"
         return [lost] if lost else []
 
     # -- failures
@@ -599,11 +599,11 @@ class HookServer:
             message = self._notice(event, why) if event is not None and not passing else ""
             if event is None or not message:
                 return HookResponse(passing, self._silence(event), lines=tuple(lines))
-            return self._heard(event, Answer(message=message), lines)
+            return self._response(event, Answer(message=message), lines)
         if event is None:
             return HookResponse(self.last_code, lines=tuple(lines))
         refused = Answer(decision=Decision.DENY, reason=f"billhook: {why}")
-        return self._heard(event, refused if self._can_refuse(event) else NOTHING, lines)
+        return self._response(event, refused if self._can_refuse(event) else NOTHING, lines)
 
     def _silence(self, event: Event | None) -> bytes:
         """What the dialect prints without an opinion."""
@@ -646,7 +646,7 @@ class HookServer:
     @property
     def refusing_code(self) -> int:
         """The exit code that refuses."""
-        return 1 if self.spoken == "lesson" else 2
+        return 1 if self.dialect_name == "lesson" else 2
 
     def _guessed(self) -> Event | None:
         """An event of the probable kind, with its readable fields; None if the kind is unknown."""
@@ -677,7 +677,7 @@ class HookServer:
             if entry.state == "runs"
             and not entry.declared.shadow
             and isinstance(entry.declared.action, FixedAnswer)
-            and entry.declared.action.decision in _HELD
+            and entry.declared.action.decision in _DECISIVE
         ]
         unread = any(read.source.layer == "explicit" for read in config.unreadable)
         return unread or any(_about(events, event) for events in guards)
@@ -708,7 +708,7 @@ def _about(events: tuple[str, ...], event: Event | None) -> bool:
     return any(name not in EVENTS or EVENTS[name].can_block for name in events)
 
 
-def _discreet(warnings: list[str]) -> list[str]:
+def _redacted(warnings: list[str]) -> list[str]:
     """Warnings without the secrets that a hook may have printed: an agent stores what it reads here."""
     if not warnings:
         return warnings
@@ -749,10 +749,10 @@ def _with_hooks(config: "Config", keep: Callable[[Hook], object]) -> "Config":
     return replace(config, hooks=hooks, plan=Plan(hooks))
 
 
-def _for_part(config: "Config", name: str, spoken: str) -> "Config":
+def _for_part(config: "Config", name: str, dialect_name: str) -> "Config":
     """Only the hooks for a narrower event, if an entry is for that event beside the whole one: the others listen for
     the whole event."""
-    if whole_event(name, spoken) == name or not AGENTS[spoken].parts:
+    if whole_event(name, dialect_name) == name or not AGENTS[dialect_name].parts:
         return config
     from billhook.config.declaration import BUILTINS
     from billhook.config.entry import Part

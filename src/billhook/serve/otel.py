@@ -39,7 +39,7 @@ _NAME: Final = "billhook"
 _MOST_SESSIONS: Final = 256
 _FLUSH: Final = 5.0  # seconds for the last export
 _PAUSE: Final = 0.05
-_TOLD: Final = 1.0  # seconds between two reports of the counts
+_INTERVAL: Final = 1.0  # seconds between two reports of the counts
 _SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _OBJECTIONS: Final = ("deny", "ask", "defer")
 
@@ -347,10 +347,10 @@ def main(lines: Iterable[bytes] = sys.stdin.buffer) -> None:
     try:
         exporter = Exporter()
     except Exception as error:
-        _tell({"sent": 0, "failed": 0, "problem": f"{type(error).__name__}: {error}"})
+        _print_counts({"sent": 0, "failed": 0, "problem": f"{type(error).__name__}: {error}"})
         time.sleep(_FLUSH)
         return
-    threading.Thread(target=_tell_counts, args=[exporter], daemon=True).start()
+    threading.Thread(target=_report_counts, args=[exporter], daemon=True).start()
     decoder = msgspec.json.Decoder(VerdictSummary)
     for line in lines:
         while not exporter.has_room:
@@ -362,13 +362,13 @@ def main(lines: Iterable[bytes] = sys.stdin.buffer) -> None:
     exporter.close()
 
 
-def _tell_counts(exporter: Exporter) -> None:
+def _report_counts(exporter: Exporter) -> None:
     while True:
-        _tell(exporter.counts)
-        time.sleep(_TOLD)
+        _print_counts(exporter.counts)
+        time.sleep(_INTERVAL)
 
 
-def _tell(counts: dict[str, Any]) -> None:
+def _print_counts(counts: dict[str, Any]) -> None:
     try:
         os.write(1, json.dumps(counts).encode() + b"\n")
     except OSError:  # the daemon has ended, or does not read

@@ -103,15 +103,15 @@ def read(body: bytes | memoryview) -> CallerRequest:
     """The request after its head. Raises BadRequestError."""
     for who in _recent:  # compared without copying
         if who.said.startswith(body[: who.size]) and len(body) > who.size:
-            return _asked(who, body)
+            return _decode_request(who, body)
     who = _who(_RequestReader(bytes(body)))
     if who.size <= _LARGE:
         _recent.insert(0, who)
         del _recent[_MOST_RECENT:]
-    return _asked(who, body)
+    return _decode_request(who, body)
 
 
-def _asked(who: "_Who", body: bytes | memoryview) -> CallerRequest:
+def _decode_request(who: "_Who", body: bytes | memoryview) -> CallerRequest:
     at = who.size + _NUMBER.size
     left = len(body) - at
     size = _NUMBER.unpack_from(body, who.size)[0] if left >= 0 else 0
@@ -185,13 +185,19 @@ def read_about(reply: bytes) -> bytes:
 
 def request(version: str, argv: list[str], cwd: str, environ: dict[str, str], stdin: bytes) -> bytes:
     """A whole request, as the client sends it."""
-    parts = [_said(version), _NUMBER.pack(len(argv)), *map(_said, argv), _said(cwd), _NUMBER.pack(len(environ))]
-    parts += [_said(f"{name}={value}") for name, value in environ.items()]
+    parts = [
+        _encoded_text(version),
+        _NUMBER.pack(len(argv)),
+        *map(_encoded_text, argv),
+        _encoded_text(cwd),
+        _NUMBER.pack(len(environ)),
+    ]
+    parts += [_encoded_text(f"{name}={value}") for name, value in environ.items()]
     body = b"".join([*parts, _text(stdin)])
     return MAGIC + _NUMBER.pack(len(body)) + body
 
 
-def _said(text: str) -> bytes:
+def _encoded_text(text: str) -> bytes:
     return _text(text.encode("utf-8", "surrogateescape"))
 
 

@@ -18,7 +18,7 @@ import msgspec
 
 from billhook.core import tools
 from billhook.core.answers import Status, Verdict
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 from billhook.core.text import install_command
 from billhook.runners import process_tree
 from billhook.runners.process_tree import Tree
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from billhook.config.config import Config
 else:
-    asyncio = later("asyncio")
+    asyncio = lazy_module("asyncio")
 
 
 _PAUSE: Final = 10.0  # seconds after which a process that ended is started again
@@ -162,7 +162,7 @@ def reported(verdict: Verdict, config: "Config", host: str, ended: float) -> Ver
         turn=next((turn for turn in turns if isinstance(turn, str)), ""),
         tool=tools.canonical(tool) if isinstance(tool, str) else "",
         call=call if isinstance(call, str) else "",
-        reason=_discreet(verdict.reason or verdict.stop_reason, config),
+        reason=_redacted(verdict.reason or verdict.stop_reason, config),
         stop=verdict.stop,
         keep_going=verdict.keep_going,
         failed_open=verdict.failed_open,
@@ -173,7 +173,7 @@ def reported(verdict: Verdict, config: "Config", host: str, ended: float) -> Ver
     )
 
 
-def _discreet(reason: str, config: "Config") -> str:
+def _redacted(reason: str, config: "Config") -> str:
     if not reason:
         return ""
     from billhook.store.redaction import redactor

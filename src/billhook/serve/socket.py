@@ -257,9 +257,9 @@ class Connection:
     # -- the answer
 
     async def _serve(self, rest: Coroutine[Any, Any, HookResponse]) -> None:
-        heard = await rest
+        response = await rest
         self.task = None
-        self._finish(protocol.answer(heard.code, heard.stdout, heard.all_of_stderr))
+        self._finish(protocol.answer(response.code, response.stdout, response.all_of_stderr))
 
     async def _serve_page(self, page: Page) -> None:
         link = await page(control.peer_of(self._sock))

@@ -307,7 +307,7 @@ class ToolCalls:
                 case Decision.ALLOW:
                     return call
                 case Decision.ASK:
-                    return await self._asked(call, ruling)
+                    return await self._request_permission(call, ruling)
                 case _:
                     return await self._denied(call, ruling.reason or f"{call.tool_name} is not permitted")
         except Exception as error:  # broken rules deny
@@ -326,7 +326,7 @@ class ToolCalls:
             return replace(ruling, reason=reason, by=by or ruling.by, firm=True, rememberable=False)
         return ruling
 
-    async def _asked(self, call: Call, ruling: Ruling) -> Call:
+    async def _request_permission(self, call: Call, ruling: Ruling) -> Call:
         """PermissionRequest hooks may answer instead of the user; otherwise the user answers."""
         session = self.session
         name = tools.canonical(call.tool_name)

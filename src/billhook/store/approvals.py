@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from billhook.core.lazy import later, pattern
+from billhook.core.lazy import lazy_module, pattern
 from billhook.store import files
 from billhook.store.files import StoreError, sha256
 
 if TYPE_CHECKING:
     import json
 else:
-    json = later("json")
+    json = lazy_module("json")
 
 MAX_RECORD = 16 << 20
 _HASH = pattern(r"[0-9a-f]{64}")
@@ -79,7 +79,7 @@ class Approvals:
         if not _HASH.fullmatch(hash):
             return None
         path = self._of(file)
-        with self._believed(path) as folder:
+        with self._trusted_folder(path) as folder:
             return None if folder is None else self._record(folder, path / f"{hash}.json")
 
     def of_file(self, file: str) -> list[Approval]:
@@ -88,7 +88,7 @@ class Approvals:
 
     def all(self) -> list[Approval]:
         """All approvals, newest first."""
-        with self._believed(self.folder) as folder:
+        with self._trusted_folder(self.folder) as folder:
             names = [] if folder is None else sorted(os.listdir(folder))
         for name in names:
             if not _FOLDER.fullmatch(name):
@@ -118,7 +118,7 @@ class Approvals:
         """A value for caches that changes with every approval for this file. Lists one folder and reads no file. The
         names are part of it, because two changes within one tick of the file system's clock have equal times."""
         path = self._of(file)
-        with self._believed(path) as folder:
+        with self._trusted_folder(path) as folder:
             if folder is None:
                 return ()
             found = os.fstat(folder)
@@ -133,7 +133,7 @@ class Approvals:
     def listed(self, file: str) -> dict[str, int]:
         """The approved hashes for a configuration file, and when each record was written (ns). No record is read, so
         damaged ones are included."""
-        with self._believed(self._of(file)) as folder:
+        with self._trusted_folder(self._of(file)) as folder:
             names = [] if folder is None else [name for name in os.listdir(folder) if _HASH.fullmatch(name[:-5])]
             return {name[:-5]: os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime_ns for name in names}
 
@@ -141,7 +141,7 @@ class Approvals:
         return self.folder / _folder_name(os.path.abspath(file))
 
     @contextmanager
-    def _believed(self, path: Path) -> Iterator[int | None]:
+    def _trusted_folder(self, path: Path) -> Iterator[int | None]:
         """An open folder of approvals; None if it is missing, or if other users can write to it."""
         with ExitStack() as stack:
             folder: int | None = None
@@ -152,7 +152,7 @@ class Approvals:
             yield folder
 
     def _records(self, path: Path) -> list[Approval]:
-        with self._believed(path) as folder:
+        with self._trusted_folder(path) as folder:
             if folder is None:
                 return []
             names = [name for name in os.listdir(folder) if not name.startswith(files.TEMPORARY)]

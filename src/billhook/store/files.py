@@ -93,7 +93,7 @@ def write_atomically(
     with opened(path.parent, root, create=True, private=private) as folder:
         assert folder is not None
         with explained("write", path):
-            refuse_strange(status(path.name, folder), path)
+            require_own_file(status(path.name, folder), path)
             temporary = _written(data, folder, durable)
             try:
                 os.rename(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
@@ -138,7 +138,7 @@ def read_in(folder: int, path: Path, limit: int, *, private: bool = False) -> by
             return None
         try:
             found = os.fstat(file)
-            refuse_strange(found, path)
+            require_own_file(found, path)
             if private:
                 _refuse_shared(found, path)
             with open(file, "rb", closefd=False) as stream:
@@ -227,7 +227,7 @@ def _enter(name: str, within: int, path: Path, create: bool, private: bool) -> i
     if found is None:
         return None
     if not stat.S_ISDIR(found.st_mode):
-        raise _strange(found, path, "a folder")
+        raise _wrong_type(found, path, "a folder")
     folder = _open_folder(name, within, os.O_NOFOLLOW)
     if folder is None:
         return None
@@ -274,12 +274,12 @@ def stamp(path: str | os.PathLike[str]) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def refuse_strange(found: os.stat_result | None, path: Path, why: str = "") -> None:
+def require_own_file(found: os.stat_result | None, path: Path, why: str = "") -> None:
     """Raise StoreError if it is not a regular file of this user."""
     if found is None:
         return
     if not stat.S_ISREG(found.st_mode):
-        raise _strange(found, path, "a file", why)
+        raise _wrong_type(found, path, "a file", why)
     _refuse_foreign(found, path)
 
 
@@ -294,7 +294,7 @@ def _refuse_shared(found: os.stat_result, path: Path) -> None:
         raise StoreError("it is not trusted: other users can write to it", place=str(path), hint=f"chmod go-w {path}")
 
 
-def _strange(found: os.stat_result, path: Path, wanted: str, why: str = "") -> StoreError:
+def _wrong_type(found: os.stat_result, path: Path, wanted: str, why: str = "") -> StoreError:
     what = "it is a symbolic link" if stat.S_ISLNK(found.st_mode) else f"it is not {wanted}"
     return StoreError(f"{what}, {why}" if why else what, place=str(path), hint=f"move it away: {path}")
 
@@ -421,7 +421,7 @@ class LockFile:
         if not self._turn.acquire(timeout=max(0.0, seconds)):
             raise self._busy(seconds, "another thread of this process")
         try:
-            while not self._taken(ends, seconds, check):
+            while not self._try_lock(ends, seconds, check):
                 self._forget()
                 if time.monotonic() >= ends:
                     raise StoreError(f"the lock file kept disappearing for {seconds:.3g} s", place=str(self.path))
@@ -455,7 +455,7 @@ class LockFile:
         finally:
             self._forget()
 
-    def _taken(self, ends: float, seconds: float, check: bool) -> bool:
+    def _try_lock(self, ends: float, seconds: float, check: bool) -> bool:
         """Open and lock it. False: the locked file is not the one at the path (any more)."""
         if self._file is None:
             self._file = _opened(self.path, self.root)
@@ -496,7 +496,7 @@ def _opened(path: Path, root: Path) -> int:
     with opened(path.parent, root, create=True) as folder, explained("lock", path):
         file = os.open(path.name, _OPEN, 0o600, dir_fd=folder)
     try:
-        refuse_strange(os.fstat(file), path, "so it can't be a lock file")
+        require_own_file(os.fstat(file), path, "so it can't be a lock file")
     except StoreError:
         os.close(file)
         raise

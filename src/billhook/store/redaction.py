@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from billhook.core.lazy import later, pattern
+from billhook.core.lazy import lazy_module, pattern
 from billhook.store.files import StoreError, create_once, read_bytes
 from billhook.store.secrets import FLAGS_RULE, RULES, SecretNames, SecretSearch, Span, looks_random, may_be_key
 
 if TYPE_CHECKING:
     import hashlib
 else:
-    hashlib = later("hashlib")
+    hashlib = lazy_module("hashlib")
 
 MOST_CHARACTERS: Final = 4_000_000  # of all texts of one event together
 MOST_SECRETS: Final = 2_000  # that are redacted one by one
@@ -155,7 +155,7 @@ class Redactor:
         data = _as_bytes(value)
         if data is not None and len(data) > MOST_CHARACTERS:
             data = None
-        rules, triggers = worth_trying(data, self._names)
+        rules, triggers = possible_rules(data, self._names)
         if not rules and not triggers:
             return RedactedValue(value, 0)
         work = _Pass(self._digest, self._names, rules, triggers)
@@ -181,7 +181,7 @@ def redactor(root: Path, *, more_keys: Iterable[str] = ()) -> Redactor:
     return Redactor(root=root, more_keys=more_keys)
 
 
-def worth_trying(
+def possible_rules(
     data: bytes | None, names: SecretNames, among: Sequence[SecretSearch] = RULES
 ) -> tuple[Sequence[SecretSearch], Sequence[str]]:
     """The rules and triggers that may match some text; all of them if the text is unknown."""
@@ -227,7 +227,7 @@ class _Pass:
         return copy
 
     def _object(self, source: dict[Any, Any], target: dict[Any, Any], below: bool, todo: list[Any]) -> None:
-        told = not below and bool(self._triggers) and "value" in source and self._tells(source)
+        told = not below and bool(self._triggers) and "value" in source and self._is_named_secret(source)
         secret_fields = _fields_of_secrets(source)
         for key, one in source.items():
             if not isinstance(key, str):
@@ -236,7 +236,7 @@ class _Pass:
             hidden = below or self._is_secret(key, one) or (told and key == "value") or key in secret_fields
             target[self._in_text(key) if len(key) >= _SHORTEST else key] = self._placed(one, key, hidden, todo)
 
-    def _tells(self, source: dict[Any, Any]) -> bool:
+    def _is_named_secret(self, source: dict[Any, Any]) -> bool:
         """Whether it is `{"name": "API_KEY", "value": ...}`."""
         names = [name for field in _NAME_FIELDS if isinstance(name := source.get(field), str)]
         return any(self._names_secret(name, source["value"]) for name in names)
@@ -309,7 +309,7 @@ class _Pass:
         """Redact it, if one of the rules may match."""
         if not self._left.take_steps((len(text) + _CALL) * _LOOK):
             return self._mark(text, TOO_LONG)
-        rules, triggers = worth_trying(text.encode("utf-8", "surrogatepass"), self._names, self._rules)
+        rules, triggers = possible_rules(text.encode("utf-8", "surrogatepass"), self._names, self._rules)
         return self._searched(text, rules, triggers) if rules or triggers else text
 
     def _searched(self, text: str, rules: Sequence[SecretSearch], triggers: Sequence[str]) -> str:

@@ -38,7 +38,7 @@ ANIMALS: Final = tuple(
 
 # The names of sessions:
 
-KEPT: Final = 500  # how many recent sessions of a project are remembered by name
+MOST_SESSIONS: Final = 500  # how many recent sessions of a project are remembered by name
 _LONGEST: Final = 1 << 19  # characters of session ids in that list: ids may be of any length
 VERBS: Final = frozenset({"list", "search", "show", "save", "files", "stats", "rename", "verify", "export"})
 """The sub-commands of `billhook events`, which also accepts a session's name in their place."""
@@ -179,7 +179,7 @@ def _listed(recent: list[RecentSession]) -> Value:
     """The list as it is saved: as many of the newest as there is room for."""
     kept: list[RecentSession] = []
     room = _LONGEST
-    for one in reversed(recent[-KEPT:]):
+    for one in reversed(recent[-MOST_SESSIONS:]):
         room -= len(one.session_id)
         if room < 0 and kept:
             break

@@ -38,7 +38,7 @@ FOLDERS: Final = {
     "questions": "billhook/questions",
 }
 """The folders of each kind of record, below the root."""
-COUNTED_ANEW: Final = frozenset({"turns", "held", "notices", "folders", "calls", "runs", "overrides", "questions"})
+RECREATED: Final = frozenset({"turns", "held", "notices", "folders", "calls", "runs", "overrides", "questions"})
 """Kinds whose damaged records `update` treats as missing. A power loss must not disable the turns of a session; other
 kinds contain the user's choices or limits, and need the user."""
 
@@ -160,7 +160,7 @@ class FileState:
         try:
             return self._read(path)
         except _DamagedError:
-            if kind in COUNTED_ANEW:
+            if kind in RECREATED:
                 return None
             raise
 
@@ -271,7 +271,7 @@ class CallRecords:
                 return CallClaim(id, False, one.said)
         return None
 
-    def say(self, call: CallRecord, id: str, said: Value) -> None:  # noqa: A002
+    def save_answer(self, call: CallRecord, id: str, said: Value) -> None:  # noqa: A002
         """Save the answer of a call that this process handles."""
         if len(strictjson.encode(said)) > LARGEST_CALL:
             return self.give_up(call, id)

@@ -157,7 +157,7 @@ def _story(verdict: Verdict) -> str:
     told = [
         f"{one.hook} {one.answer.decision if one.success else one.status}: {one.answer.reason or one.error}"
         for one in verdict.outcomes
-        if one.answer.speaks or not one.success
+        if one.answer.has_content or not one.success
     ]
     names = ", ".join(sorted(ran(verdict)))
     silent = f"no hook objects (ran: {names})" if verdict.outcomes else "no hook listens for this event"

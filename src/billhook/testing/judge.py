@@ -19,7 +19,7 @@ from billhook.agents import AGENTS
 from billhook.builtins import guard, impact, rate_limit
 from billhook.config import actions, build, loader
 from billhook.config.builtin_hooks import StandIn
-from billhook.config.config import Config, as_data, content, kept, rows
+from billhook.config.config import Config, as_data, content, read_snapshot, rows
 from billhook.config.declaration import CONDITION_KEYS, LAYERS
 from billhook.config.history import rows_of
 from billhook.config.recorder import SessionLookup
@@ -132,7 +132,7 @@ class UnchangedHooks:
 
     def _of(self, hash_: str) -> frozenset[str]:
         if hash_ not in self._known:
-            snapshot = kept(self._root, hash_) if hash_ else None
+            snapshot = read_snapshot(self._root, hash_) if hash_ else None
             self._known[hash_] = frozenset(self._same(snapshot)) if snapshot is not None else frozenset()
         return self._known[hash_]
 
@@ -168,7 +168,7 @@ def _recorded(doubt: Doubt, record: Record) -> Judgement | None:
     return NO_OBJECTION if skipped in ("condition false", "did not match") else None
 
 
-MOST_KEPT: Final = 20_000  # judgements that are kept for equal events
+MOST_CACHED: Final = 20_000  # judgements that are kept for equal events
 _MOST_FOLDERS: Final = 32  # configurations that are kept, one for each folder and agent
 _REDACTED: Final = b"[redacted "
 _CONTENT: Final = frozenset({"content", "new_string", "old_string", "edits", "new_source", "file_text"})
@@ -390,7 +390,7 @@ class Judge:
         )
         self._deciding = [hook for hook in self._engine.hooks if hook.run is not nothing]
         self._work: dict[str, str] = {}
-        self._kept: dict[bytes, Judgement] = {}
+        self._cache: dict[bytes, Judgement] = {}
         self._unchanged = UnchangedHooks(config, approved)
 
     @property
@@ -412,7 +412,7 @@ class Judge:
         own = own_answers(record) if record.decision != "none" or record.stop or record.keep_going else ()
         return max((found, *own), key=lambda one: one.rank) if own and not found.open else found
 
-    def alone(self, record: Record) -> Judgement:
+    def judge_single(self, record: Record) -> Judgement:
         """The same for one event, without those before it."""
         found = self.judge(record)
         if any(hook.handles(record.event) for hook in self._stateful):
@@ -428,11 +428,11 @@ class Judge:
         key = _ENCODER.encode(
             (event, record.tool, record.cwd, record.permission_mode, record.agent_id, record.input, record.fields)
         )
-        found = self._kept.get(key)
+        found = self._cache.get(key)
         if found is None:
-            if len(self._kept) >= MOST_KEPT:
-                self._kept.clear()
-            found = self._kept[key] = self._fired(record, key)
+            if len(self._cache) >= MOST_CACHED:
+                self._cache.clear()
+            found = self._cache[key] = self._fired(record, key)
         return found
 
     def _work_for(self, event: str) -> str:
@@ -517,10 +517,10 @@ class Judges:
         if key not in self._known:
             if len(self._known) >= _MOST_FOLDERS:
                 self._known.popitem(last=False)
-            self._known[key] = self._made(cwd, host.removeprefix("http:"))
+            self._known[key] = self._build(cwd, host.removeprefix("http:"))
         return self._known[key]
 
-    def _made(self, cwd: str, host: str) -> Judge:
+    def _build(self, cwd: str, host: str) -> Judge:
         inside = host if host in AGENTS else ""
         approved = loader.load_for_cwd(cwd, self._files, host=inside)
         config = loader.load_instead(cwd, self._instead, self._files, host=inside)

@@ -635,7 +635,7 @@ class CaseRunner:
         wanting = [one for one in config.entries if one.hook is not None and one.hook.handles(verdict.event)]
         about = {one.shown for one in wanting if _is_about(one.declared, tool)} | ran
         hooks = {one.shown: one.shown in ran for one in wanting if one.shown in about - ended}
-        limited = [one.answer.speaks for one in verdict.outcomes if one.hook == RATE_LIMIT]
+        limited = [one.answer.has_content for one in verdict.outcomes if one.hook == RATE_LIMIT]
         hooks |= {RATE_LIMIT: limited[0]} if limited else {}
         if verdict.event != "PreToolUse":
             return CaseCoverage(hooks)

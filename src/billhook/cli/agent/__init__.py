@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from billhook.agent.conversation import transcript_of
-from billhook.agent.factory import begin_anew, open_agent
+from billhook.agent.factory import open_agent, start_over
 from billhook.agent.loop import BUDGET, AgentLoop
 from billhook.agent.models import ModelError, open_model
 from billhook.agent.permissions import expected, question_text, read_answer
@@ -129,7 +129,7 @@ class _AgentRun:
             self.close = agent.session.engine.background.cancel
             try:
                 if self.prompt is None:
-                    clear = functools.partial(begin_anew, agent, self.config)
+                    clear = functools.partial(start_over, agent, self.config)
                     return await Chat(agent, terminal, interrupts, clear=clear, tell=screen.urgent).run()
                 ended = await interrupts.turn(agent.run(self.prompt), agent)
                 if ended.how == "interrupted":
@@ -316,7 +316,7 @@ class Chat:
         text = line.strip()
         command = _COMMAND.fullmatch(text)
         if command is None:
-            return self.agent.turn(text) if text else self._say()
+            return self.agent.turn(text) if text else self._print_lines()
         match command[1].lower():
             case "/exit":
                 return None
@@ -325,11 +325,11 @@ class Chat:
             case "/compact":
                 return self._compact((command[2] or "").strip())
             case "/help":
-                return self._say(*(f"{name:<9} {what}" for name, what in COMMANDS.items()))
+                return self._print_lines(*(f"{name:<9} {what}" for name, what in COMMANDS.items()))
             case other:
-                return self._say(f"no command `{other}`: {suggestion(other, COMMANDS)}")
+                return self._print_lines(f"no command `{other}`: {suggestion(other, COMMANDS)}")
 
-    async def _say(self, *lines: str) -> None:
+    async def _print_lines(self, *lines: str) -> None:
         for line in lines:
             self._tell(line)
 

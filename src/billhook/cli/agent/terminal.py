@@ -19,7 +19,7 @@ import click
 from billhook.agent import ui_events as ui
 from billhook.agent.loop import AgentLoop
 from billhook.agent.ui_events import TurnEnded
-from billhook.cli.screen import is_terminal, not_written, say, say_json, shown_path, width
+from billhook.cli.screen import is_terminal, not_written, shown_path, width, write, write_json
 from billhook.core import strictjson, tools
 from billhook.core.text import counted, one_line, visible
 from billhook.engine.progress import HookCancelled, HookFinished, HookStarted, HookTimedOut
@@ -59,7 +59,7 @@ class _Stdout:
 class JsonStream(_Stdout):
     def __call__(self, event: Any) -> None:
         try:
-            say_json(event)
+            write_json(event)
         except OSError as error:
             self.lose(error)
 
@@ -106,7 +106,7 @@ class Screen(_Stdout):
                 self._mates |= {event.agent_id: event.agent} if event.agent_id else {}
                 self.line(_task(event))
             case HookStarted() | HookFinished() | HookTimedOut() | HookCancelled():
-                self._slow.hear(event)
+                self._slow.on_event(event)
             case ui.TurnEnded():
                 self._ended(event)
 
@@ -116,7 +116,7 @@ class Screen(_Stdout):
             return
         self._break_line()
         self._wipe_prompt()
-        say(text, err=True)
+        write(text, err=True)
         if self._prompt:
             _put(self._prompt.rpartition("\n")[2])
 
@@ -270,10 +270,10 @@ class _SlowHooks:
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._named: set[int] = set()
 
-    def hear(self, event: HookStarted | HookFinished | HookTimedOut | HookCancelled) -> None:
+    def on_event(self, event: HookStarted | HookFinished | HookTimedOut | HookCancelled) -> None:
         if isinstance(event, HookStarted):
             if event.hook not in self._later:
-                self._timers[event.asking] = asyncio.get_running_loop().call_later(SLOW, self._late, event)
+                self._timers[event.asking] = asyncio.get_running_loop().call_later(SLOW, self._report_slow, event)
             return
         if timer := self._timers.pop(event.asking, None):
             timer.cancel()
@@ -284,7 +284,7 @@ class _SlowHooks:
                 how = "finished" if event.status == "ok" else event.status.replace("_", " ")
             self._line(f"    hook `{visible(event.hook)}` {how} after {event.duration_ms / 1e3:.1f} s")
 
-    def _late(self, event: HookStarted) -> None:
+    def _report_slow(self, event: HookStarted) -> None:
         self._named.add(event.asking)
         text = f"hook `{visible(event.hook)}` is still running ({SLOW} s) on {visible(event.event)}"
         self._line(f"    {text}; its timeout is {round(event.timeout, 1):g} s ...")

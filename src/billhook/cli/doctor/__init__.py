@@ -15,7 +15,7 @@ from billhook.cli.doctor import checks
 from billhook.cli.install import ANOTHER, named, project_here
 from billhook.cli.install.entries import agents_here
 from billhook.cli.options import complete_among, flag, loaded, refuse_agents
-from billhook.cli.screen import beside, coloured, filled, first_problem, note, report, say, shown_path
+from billhook.cli.screen import beside, coloured, filled, first_problem, note, report, shown_path, write
 from billhook.cli.times import ago
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, joined, visible
@@ -221,7 +221,7 @@ class _DoctorScope:
             one = self._canary(about, as_json)
             found.append((about.host, one))
             if not as_json:
-                say("\n".join([about.host.title, *lines([one])]))
+                write("\n".join([about.host.title, *lines([one])]))
         # proved: hooks have fired in every agent that was named, or in all of those here that can be started
         levels = {one.level for _, one in found}
         proved = "ok" in levels and levels <= ({"ok"} if self.asked else {"ok", "unknown"})

@@ -30,12 +30,12 @@ from billhook.config.declaration import HookDeclaration
 from billhook.config.edit_json import measured
 from billhook.config.history import LogTailScan, log_of
 from billhook.config.nodes import MAX_BYTES, read_text
-from billhook.config.notices import blocking_text, gone_text, missing
+from billhook.config.notices import blocking_text, missing, missing_gates_text
 from billhook.config.override import pause_of
 from billhook.config.shapes import read_file
 from billhook.core import client_env
 from billhook.core.errors import BillhookError
-from billhook.core.lazy import later
+from billhook.core.lazy import lazy_module
 from billhook.core.text import counted
 from billhook.store.files import StoreError, log_folder
 
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from billhook.serve.protocol import DaemonStatus
     from billhook.store.log import verify
 else:
-    control = later("billhook.serve.control")
-    verify = later("billhook.store.log.verify")
+    control = lazy_module("billhook.serve.control")
+    verify = lazy_module("billhook.store.log.verify")
 
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+[\w.+-]*")
 _HIGHEST: Final = 6  # folders above a program in which its package.json is looked for
@@ -164,7 +164,7 @@ class SettingsPair:
     def _read(self, target: Target) -> None:
         document = measured(target.text())
         self._targets.append(target)
-        written = install_entries.ours(document, target.host)
+        written = install_entries.written_handlers(document, target.host)
         if entries := written or install_entries.by_hand(document, target.host):
             self.installed.append(InstalledEntries(target.host, target.scope, target.path, tuple(entries)))
         for text in notes_about(target.path, measured(target.clean()), target.host):
@@ -197,7 +197,7 @@ def entry_findings(files: SettingsPair, others: list[InstalledEntries], *, asked
             yield from _program(one, program)
         yield from _in_time(one)
         yield from _up_to_date(one)
-        yield from _gives_people_time(one, files.project)
+        yield from _question_time(one, files.project)
     yield from files.findings
     if files.installed and host.escapes:
         yield DoctorFinding("note", "installed", host.escapes)
@@ -266,7 +266,7 @@ def _up_to_date(one: InstalledEntries) -> Iterator[DoctorFinding]:
         if_missing=one.if_missing,
         http=next((call.address for call in calls if call.address), ""),
     )
-    today = install_entries.wanted(one.host, one.events, options)
+    today = install_entries.entries_for(one.host, one.events, options)
     if all(_timeless(entry.entry, one.host) == _timeless(today.get(entry.event), one.host) for entry in one.entries):
         return
     if calls:
@@ -277,7 +277,7 @@ def _up_to_date(one: InstalledEntries) -> Iterator[DoctorFinding]:
         yield _warn(text, f"{one.command}, and remove those calls")
 
 
-def _gives_people_time(one: InstalledEntries, project: str) -> Iterator[DoctorFinding]:
+def _question_time(one: InstalledEntries, project: str) -> Iterator[DoctorFinding]:
     """Whether questions can wait as long as it is configured: the entries may be older than `approvals:`."""
     config = loader.load_for_cwd(project, host=one.host.name)
     wanted, event = config.question_seconds(queued=bool(config.queued)), one.host.spellings.get("PreToolUse")
@@ -383,7 +383,7 @@ class DaemonState:
         self.error: BillhookError | None = None
         began = time.monotonic()
         try:
-            self.status = control.ask(root)
+            self.status = control.query_status(root)
         except BillhookError as error:
             self.error = error
         self.seconds = time.monotonic() - began
@@ -462,7 +462,7 @@ def hook_findings(host: Agent, project: str) -> Iterator[DoctorFinding]:
         what = "1 gate can't run; its events are" if blocks == 1 else f"{blocks} gates can't run; their events are"
         yield DoctorFinding("warn", "hooks", f"{what} denied", "billhook check")
     for one in missing(config):
-        text = gone_text(one, config).partition(" If that")[0]
+        text = missing_gates_text(one, config).partition(" If that")[0]
         yield DoctorFinding("warn", "hooks", text, "restore it, or: billhook trust --acknowledge")
     if config.problems:
         first = config.problems[0]

@@ -260,7 +260,7 @@ class LoggedCalls:
         given = [one for one in (record.input, record.rewritten_input) if one is not None]
         return tuple(dict.fromkeys(_key(record.tool or "", one) for one in given))
 
-    def taken(self, past: PastCall) -> str:
+    def logged_kind(self, past: PastCall) -> str:
         """How a call is logged; empty: it is not. Each record counts for one call."""
         call, since = past.call, 0.0
         if self._host.names_calls:  # other transcripts have the time after the call
@@ -394,7 +394,7 @@ def _unseen(calls: Iterable[PastCall], project: str, seen: LoggedCalls, counts: 
         if elsewhere != project and len(seen.projects) < _MOST_LOGS:
             seen.read(elsewhere)  # a session that changed the project is logged there, too
         counts["calls"] += not again
-        came = seen.taken(one) or ("" if again else {"refused": "not_run", "open": "open"}.get(one.came, ""))
+        came = seen.logged_kind(one) or ("" if again else {"refused": "not_run", "open": "open"}.get(one.came, ""))
         if came:
             counts[came] += 1
             unseen.pop(one.key, None)

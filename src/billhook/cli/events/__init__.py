@@ -90,7 +90,7 @@ class Printer:
         records = [logs.whole(entry) for entry in entries]
         if records:
             short = (minimal(EventRow(record), self.names) for record in records)
-            screen.say("\n".join(short if self.minimal else self._table(records)))
+            screen.write("\n".join(short if self.minimal else self._table(records)))
         return len(records)
 
     def one(self, logs: query.Logs, entry: LogEntry, table: "Table | None" = None) -> None:
@@ -99,7 +99,7 @@ class Printer:
             click.echo(few or query.line_of(entry, logs.whole(entry)))
             return
         row = EventRow(logs.whole(entry))
-        screen.say(minimal(row, self.names) if table is None or self.minimal else "\n".join(table.lines(row)))
+        screen.write(minimal(row, self.names) if table is None or self.minimal else "\n".join(table.lines(row)))
 
     def _table(self, records: list[Record]) -> Iterator[str]:
         rows = joined(records)
@@ -145,7 +145,7 @@ def show_nothing(logs: query.Logs, *, in_json: bool) -> int:
     text = "\n".join([f"no events are recorded for {project}", "", f"looked in {path}", "", *screen.filled(_HOW, 0)])
     if logs.foreign:
         text += f"\nSkipped {counted(logs.foreign, 'line')} there that billhook did not write."
-    screen.say(text, err=in_json)
+    screen.write(text, err=in_json)
     screen.hint("`billhook fire PreToolUse --tool Bash` records a first event")
     return 0
 
@@ -172,7 +172,7 @@ def _note_count(notes: list[str], foreign: int | None, shown: int, *, in_json: b
     if foreign:
         below.append(f"skipped {counted(foreign, 'line')} that billhook did not write")
     if below:
-        screen.say(f"{'' if in_json or not shown else chr(10)}{'; '.join(below)}", err=True)
+        screen.write(f"{'' if in_json or not shown else chr(10)}{'; '.join(below)}", err=True)
 
 
 def counted_records(number: int) -> str:
@@ -182,7 +182,7 @@ def counted_records(number: int) -> str:
 def _follow(logs: query.Logs, part: query.Slice, printer: Printer) -> int:
     table = Table([], printer.names, hook=printer.hook)
     if not printer.in_json and not printer.minimal:
-        screen.say(table.head())
+        screen.write(table.head())
     newest = query.Slice(last=_BEFORE_FOLLOWING if part.last is None else part.last)
     with suppress(KeyboardInterrupt):  # this is how it ends
         for entry in logs.followed(newest):
@@ -249,7 +249,7 @@ def word(record: Record) -> str:
     return "keep going" if record.keep_going else record.decision
 
 
-def told(record: Record) -> str:
+def sent_instead(record: Record) -> str:
     """What the agent received, if its format can't express what the hooks decided; else empty."""
     became = any("became a deny" in text or "becomes deny" in text for text in record.lost)
     return f"sent to {record.host or 'the agent'} as deny" if became and record.decision != "deny" else ""
@@ -273,7 +273,7 @@ def details(row: EventRow, hook: str | None = None) -> Iterator[tuple[str, str]]
     for record in row.records:
         decided = list(_deciding(record))
         yield from ((word(record), text) for text in decided)
-        if instead := told(record):
+        if instead := sent_instead(record):
             yield "deny", instead
         failed = [one for one in record.outcomes if one.status in FAILED]
         yield from (("failed open" if one.failed_open else "failed", failure(one)) for one in failed)

@@ -137,12 +137,12 @@ class Logs:
     def forward(self, *, notes: bool = False) -> Iterator[LogEntry]:
         notes = notes or self._notes
         each = [reader.forward(wanted, notes=notes) for reader, wanted in self._wanted]
-        return self._kept(_merged(each, newest_first=False))
+        return self._filtered(_merged(each, newest_first=False))
 
     def backward(self) -> Iterator[LogEntry]:
         """Newest first; reads no more than needed."""
         each = [reader.backward(wanted, notes=self._notes) for reader, wanted in self._wanted]
-        return self._kept(_merged(each, newest_first=True))
+        return self._filtered(_merged(each, newest_first=True))
 
     def chosen(self, part: Slice, *, notes: bool = False) -> Iterator[LogEntry]:
         """The chosen part, oldest first. Without `--first`, the offset counts from the newest."""
@@ -159,7 +159,7 @@ class Logs:
             raise UsageError("these sessions belong to several projects", hint="follow one of them at a time")
         reader, wanted = self._wanted[0]
         # started before the existing records are read, so that none is missed
-        coming = self._kept(reader.follow(wanted, notes=self._notes))
+        coming = self._filtered(reader.follow(wanted, notes=self._notes))
         shown = 0
         for entry in self.chosen(newest):
             shown = entry.record.seq
@@ -185,9 +185,9 @@ class Logs:
         """Those of some records, read elsewhere, that match. All logs have the same filter."""
         for reader, wanted in self._wanted[:1]:
             found = reader.scan(wanted, self._notes, side_files=False).query
-            yield from self._kept(one for one in entries if found.may_match(one.line) and found.matches(one.record))
+            yield from self._filtered(one for one in entries if found.may_match(one.line) and found.matches(one.record))
 
-    def _kept(self, entries: Iterator[LogEntry]) -> Iterator[LogEntry]:
+    def _filtered(self, entries: Iterator[LogEntry]) -> Iterator[LogEntry]:
         for entry in entries:
             elsewhere = self._projects is not None and entry.record.project not in self._projects
             if elsewhere and entry.record.note is None:
@@ -260,7 +260,7 @@ class SessionNames:
         return self._known[key]
 
 
-def meant(words: Iterable[str], here: LogScope) -> Ids:
+def named_sessions(words: Iterable[str], here: LogScope) -> Ids:
     """The named sessions; each word may contain several, separated by commas. Empty if the only word is `.` and the log
     is empty. Raises UsageError for an unknown session, and if there is no word."""
     found: dict[str, frozenset[str]] = {}
@@ -490,7 +490,7 @@ def json_options(
 
 def chosen(filters: Filters, here: LogScope) -> Logs:
     """The matching records; no logs if the session is `.` and the log is empty."""
-    ids = meant(filters.sessions, here) if filters.sessions else {here.project: None}
+    ids = named_sessions(filters.sessions, here) if filters.sessions else {here.project: None}
     events = frozenset(_events(filters.events, here, ids or {here.project: None}))
     wanted = record_filter(filters, events, frozenset(_tools(filters.tools, here)))
     each = {project: msgspec.structs.replace(wanted, sessions=sessions) for project, sessions in ids.items()}
@@ -503,11 +503,11 @@ def of_all(filters: Filters, readers: Iterable[LogReader], here: LogScope) -> Lo
     wanted = record_filter(filters, events, frozenset(map(tools.canonical, filters.tools)))
     sessions = split(filters.sessions)
 
-    def keep(record: Record) -> bool:
+    def matches(record: Record) -> bool:
         named = (record.session_name == one or record.session_id.startswith(one) for one in sessions)
         return (not sessions or any(named)) and (not filters.failed or failed(record))
 
-    return Logs.of_all(readers, wanted, here, keep if sessions or filters.failed else None, notes=_NOTES in events)
+    return Logs.of_all(readers, wanted, here, matches if sessions or filters.failed else None, notes=_NOTES in events)
 
 
 def record_filter(filters: Filters, events: frozenset[str], tools: frozenset[str]) -> RecordFilter:

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from billhook.cli import screen, times
-from billhook.cli.events import EventRow, Printer, Table, format_options, query, told, turn, word
+from billhook.cli.events import EventRow, Printer, Table, format_options, query, sent_instead, turn, word
 from billhook.cli.options import option, usage
 from billhook.config.history import about
 from billhook.core import strictjson
@@ -57,7 +57,7 @@ def search_verb(words: tuple[str, ...], filters: query.Filters, part: query.Slic
     if in_json or minimal:
         printer.show(logs, found)
     elif found:
-        screen.say("\n".join(_screen([logs.whole(entry) for entry in found], text, printer)))
+        screen.write("\n".join(_screen([logs.whole(entry) for entry in found], text, printer)))
     printer.count(logs, len(found), part, filters=True)
     if not found and logs.count() and text != text.lower():
         screen.hint(f"case matters; try `{flat(text.lower())}`")
@@ -146,9 +146,9 @@ def show_verb(id_: str, in_json: bool) -> int:
     if in_json:
         click.echo(query.line_of(entry, record))
     else:
-        screen.say("\n".join(_record_screen(record, entry, query.SessionNames(where))))
+        screen.write("\n".join(_record_screen(record, entry, query.SessionNames(where))))
     if problem:
-        screen.say(f"{'' if in_json else chr(10)}note: {visible(problem)}", err=True)
+        screen.write(f"{'' if in_json else chr(10)}note: {visible(problem)}", err=True)
     if not in_json:
         screen.hint(f"`billhook explain {record.id}` shows which hook decided, and what would happen today")
     return 0
@@ -221,7 +221,7 @@ def _record_screen(record: Record, entry: LogEntry, names: query.SessionNames) -
     lines = screen.filled(f"{head}: {subject}" if subject else head, 0, screen.table_width(), hang=2)
     yield from (click.style(line, bold=True) for line in screen.few(lines, 2))
     verdict = word(record)
-    instead = told(record)
+    instead = sent_instead(record)
     quiet = f" ({instead})" if instead else " (no objection)" if verdict == "none" and record.note is None else ""
     quiet = quiet if record.judged else ": no hook could run"
     yield f"{'verdict':<{_LABEL}} {screen.coloured(verdict, verdict)}{quiet}"

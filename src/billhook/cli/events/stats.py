@@ -335,7 +335,7 @@ def rename_verb(session: str, name: str, as_json: bool) -> int:
     """
     where = query.here()
     sessions = Sessions(FileState(where.root))
-    project, session_id, others = _meant(session, where, sessions)
+    project, session_id, others = _find_session(session, where, sessions)
     if name not in (session_id, "") and query.is_logged(name, where):
         raise is_an_id(name)
     before = sessions.get(session_id)
@@ -348,7 +348,7 @@ def rename_verb(session: str, name: str, as_json: bool) -> int:
     return 0
 
 
-def _meant(word: str, where: query.LogScope, sessions: Sessions) -> tuple[str, str, list[str]]:
+def _find_session(word: str, where: query.LogScope, sessions: Sessions) -> tuple[str, str, list[str]]:
     """Project and id of the session, and the ids of earlier ones of that name: from before it was cleared."""
     found = query.sessions_called(word, where)
     elsewhere = "`billhook events list --all` shows the sessions of all projects"

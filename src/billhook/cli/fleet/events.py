@@ -92,7 +92,7 @@ def events_verb(
             as_member(folder, fleet, work, member)
     elif not in_json or not shown:
         there = logs.count()
-        screen.say(f"{chr(10) if shown else ''}{shown:,} of {counted(there, 'record')} in the stream", err=True)
+        screen.write(f"{chr(10) if shown else ''}{shown:,} of {counted(there, 'record')} in the stream", err=True)
     return 0
 
 
@@ -281,12 +281,12 @@ def serve(path: Path, member: str, show: Callable[[Path, str], None]) -> int:
         await update(client, fleet, copy)
         desk = ApproverDesk(client, server.staff(path, member))
         page = Page(FleetLogs(copy), FleetQueue(copy.folder, desk))
-        http = await serve_page(page, control.made(copy.folder))
+        http = await serve_page(page, control.ensure_folder(copy.folder))
         show(copy.folder, f"{http.url}/ui/#code={page.login.code()}")
         note("serving the page (stop it with Ctrl-C)")
         try:
             async with desk.listening(), asyncio.TaskGroup() as tasks:
-                tasks.create_task(_keep_up(lambda: update(client, fleet, copy)))
+                tasks.create_task(_copy_forever(lambda: update(client, fleet, copy)))
                 if desk.person.role in ("admin", "approver"):
                     tasks.create_task(desk.mirror(copy.folder))
         finally:
@@ -297,7 +297,7 @@ def serve(path: Path, member: str, show: Callable[[Path, str], None]) -> int:
     return 0
 
 
-async def _keep_up(work: Callable[[], Awaitable[object]]) -> None:
+async def _copy_forever(work: Callable[[], Awaitable[object]]) -> None:
     """Copy what is new, without end. A server that does not answer is asked again."""
     while True:
         try:

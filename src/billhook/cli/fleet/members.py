@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from billhook import __version__
 from billhook.cli.fleet import as_member, connected, fleet_option
 from billhook.cli.options import flag, loaded, option, refuse_agents, refuse_programs, usage, words
-from billhook.cli.screen import note, report, say, shown_path
+from billhook.cli.screen import note, report, shown_path, write
 from billhook.cli.trust import agreed, log_trust
 from billhook.config.fleet_policy import policy_of
 from billhook.core.errors import UsageError
@@ -143,7 +143,7 @@ def enrol_verb(url: str, creds: str, managed: bool, ca: str, yes: bool, as_json:
     member = Enrolment(**msgspec.structs.asdict(given), url=url, managed=managed, ca=ca)
     policy = _policy(member)
     if not as_json:
-        say("\n".join(_terms(member, policy)))
+        write("\n".join(_terms(member, policy)))
     if not yes and (as_json or not agreed("enrol this machine?")):
         return 1
     members.enrol(root, member)

@@ -15,7 +15,7 @@ import msgspec
 
 from billhook.cli.fleet import as_member, fleet_option
 from billhook.cli.options import flag, refuse_agents, usage
-from billhook.cli.screen import aligned, beside, note, report, say
+from billhook.cli.screen import aligned, beside, note, report, write
 from billhook.cli.times import seconds_of
 from billhook.cli.trust import agreed
 from billhook.config.declaration import HookDeclaration
@@ -160,7 +160,7 @@ def publish_verb(file: str, path: str, as_json: bool) -> int:
     rules = Path(file).read_text("utf-8")
     settings = policy.settings_of(rules, file)
     if problems := _checked(rules, file):
-        say(problems, err=True)
+        write(problems, err=True)
         return 1
     document = as_member(folder, fleet, _publishing(fleet, seed, rules, settings))
     unused = [one.name for one in _hooks(rules) if loosens(one)]

@@ -16,9 +16,9 @@ from billhook.agents import AGENTS, EVERY_AGENT, TABLE, agent
 from billhook.agents.base import Agent, Scope
 from billhook.agents.without_hooks import WITHOUT_HOOKS
 from billhook.cli.install import entries, plan
-from billhook.cli.install.entries import PROGRAM, TOKEN_VARIABLE, EntryOptions, IfMissing, ours
+from billhook.cli.install.entries import PROGRAM, TOKEN_VARIABLE, EntryOptions, IfMissing, written_handlers
 from billhook.cli.options import at_terminal, choice, complete_among, flag, option, refuse_agents, usage
-from billhook.cli.screen import error_text, filled, hint, note, say, say_json, shown_path, with_shown_paths
+from billhook.cli.screen import error_text, filled, hint, note, shown_path, with_shown_paths, write, write_json
 from billhook.cli.trust import agreed
 from billhook.config import sources
 from billhook.config.edit_json import measured
@@ -67,9 +67,9 @@ def scope_options(verb: Callable[..., object]) -> Callable[..., object]:
             raise UsageError("--user and --project can't be combined", hint="run it once with each")
         return verb(*arguments, scope="project" if project else "user", **given)
 
-    ours = flag("--user", "Your own settings, for every project.  [default]")
-    theirs = flag("--project", "The settings of this project, for all who use it.")
-    return ours(theirs(chosen))
+    user_option = flag("--user", "Your own settings, for every project.  [default]")
+    project_option = flag("--project", "The settings of this project, for all who use it.")
+    return user_option(project_option(chosen))
 
 
 def project_here(scope: Scope) -> str:
@@ -99,7 +99,7 @@ def one_by_one(hosts: Iterable[Agent], do: Callable[[Agent], bool]) -> int:
         except BillhookError as error:
             verb = getattr(click.get_current_context(silent=True), "info_name", None) or ""
             error.hint = error.hint or f"`billhook {verb} --help` shows the usage"
-            say(error_text(error), err=True)
+            write(error_text(error), err=True)
             failed = True
     return 2 if failed else 0 if handled else 1
 
@@ -151,7 +151,7 @@ def _sample(change: plan.FileChange, host: Agent) -> Iterator[str]:
     with suppress(BillhookError):
         document = measured((change.before or change.after or b"").decode("utf-8", "replace"))
         checks = host.spellings.get("PreToolUse")  # the longest one
-        for one in sorted(ours(document, host), key=lambda one: one.event != checks)[:1]:
+        for one in sorted(written_handlers(document, host), key=lambda one: one.event != checks)[:1]:
             what = "new" if change.before is None else "removed"
             yield f"{visible(shown_path(change.path))} ({what}), the entry for {one.event}:"
             yield click.style(f"  {visible(strictjson.dumps(one.entry))}", fg="green" if what == "new" else "red")
@@ -255,7 +255,7 @@ def verb(
         code = one_by_one(hosts, lambda host: asked.make(_planned(host, asked, options)))
     lines = list(dict.fromkeys(line for change in asked.done for line in _next_steps(change, options)))
     if lines and not asked.as_json and not dry:
-        say("\nnext\n" + "\n".join(f"  {line}" for line in lines))
+        write("\nnext\n" + "\n".join(f"  {line}" for line in lines))
     return code
 
 
@@ -278,7 +278,7 @@ class _InstallRequest(msgspec.Struct, kw_only=True):
     def show(self, change: plan.InstallChange) -> None:
         if not self.as_json and change.state not in ("already", "absent"):
             for line in _shown(change, self.dry):
-                say(line, whole=True)
+                write(line, whole=True)
 
     def carry_out(self, change: plan.InstallChange) -> bool:
         if not self.dry:
@@ -286,9 +286,9 @@ class _InstallRequest(msgspec.Struct, kw_only=True):
             _approve(change)
         self.done.append(change)
         if self.as_json:
-            say_json(as_data(change, dry=self.dry))
+            write_json(as_data(change, dry=self.dry))
             return True
-        say("\n".join(_lines(change, self.dry)))
+        write("\n".join(_lines(change, self.dry)))
         for text in change.notes:
             note(with_shown_paths(text))
         return True
@@ -307,7 +307,7 @@ def _options(scope: Scope, http: bool, if_missing: IfMissing, program: str) -> E
             note(f"`{PROGRAM}` is not on PATH here, so these entries act as if billhook were missing")
         return EntryOptions(scope=scope, if_missing=if_missing)
     path = entries.chosen_program(program) if program else entries.lasting_program()
-    if program and (place := entries.soon_gone(path)):
+    if program and (place := entries.temporary_place(path)):
         note(f"{path} is in {place}; when it is removed, your agents deny the calls that it would check")
     if not program and (owner := entries.of_a_project(path)):
         own = "to install your own copy, run `uv tool install .` in a checkout"
@@ -320,7 +320,7 @@ def _daemon_address() -> str:
     from billhook.serve import control
 
     try:
-        found = control.ask(state_root())
+        found = control.query_status(state_root())
     except control.SilentError:
         found = None
     return found.http.rstrip("/") if found is not None and found.http else "http://127.0.0.1:8123"
@@ -344,10 +344,10 @@ def _install_all(hosts: Sequence[Agent], asked: _InstallRequest, options: EntryO
     """Plan the changes for all agents that are here, show them together, and make them after one question."""
     skipped = _skipped(hosts, asked, options)
     for name, why in skipped.items() if asked.as_json else ():
-        say_json({"agent": name, "scope": asked.scope, "state": "skipped", "why": why})
+        write_json({"agent": name, "scope": asked.scope, "state": "skipped", "why": why})
     if skipped and not asked.as_json:
         titles = ", ".join(AGENTS[name].title for name in skipped)
-        say(
+        write(
             "\n".join(filled(f"skipped, not found here{' or without HTTP hooks' if options.http else ''}: {titles}", 0))
         )
     changes: list[plan.InstallChange] = []
@@ -365,9 +365,9 @@ def _install_all(hosts: Sequence[Agent], asked: _InstallRequest, options: EntryO
     new = [change.target.host.title for change in changes if change.state != "already"]
     asks = new and not asked.dry and not asked.as_json and not yes and at_terminal()
     if asks and not agreed(f"Change the settings of {', '.join(new)}?"):
-        say("nothing was written")
+        write("nothing was written")
         return 1
-    return _all_made(changes, asked)
+    return _apply_all(changes, asked)
 
 
 def _skipped(hosts: Iterable[Agent], asked: _InstallRequest, options: EntryOptions) -> dict[str, str]:
@@ -384,13 +384,13 @@ def _skipped(hosts: Iterable[Agent], asked: _InstallRequest, options: EntryOptio
     return found
 
 
-def _all_made(changes: Sequence[plan.InstallChange], asked: _InstallRequest) -> int:
+def _apply_all(changes: Sequence[plan.InstallChange], asked: _InstallRequest) -> int:
     """Make the changes; if one fails, report which files were written before."""
     for change in changes:
         try:
             asked.carry_out(change)
         except BillhookError as error:
-            say(error_text(error), err=True)
+            write(error_text(error), err=True)
             done = [one.file for one in asked.done if one.state != "already"]
             hint(f"written before that: {', '.join(map(shown_path, done))}" if done else "nothing was written")
             return 2
@@ -469,7 +469,7 @@ def _uninstall(host: Agent, asked: _InstallRequest) -> bool:
     other: Scope = "project" if asked.scope == "user" else "user"
     with suppress(BillhookError):
         target = plan.Target(host, other, asked.project, state_root())
-        if change.state == "absent" and target.path != change.file and ours(measured(target.text()), host):
+        if change.state == "absent" and target.path != change.file and written_handlers(measured(target.text()), host):
             elsewhere = f"billhook is installed in {target.path}: `billhook uninstall {host.name} --{other}`"
             change = msgspec.structs.replace(change, notes=(*change.notes, elsewhere))
     return asked.make(change)

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from billhook.agents import AGENTS, own_events, whole
+from billhook.agents import AGENTS, declared_event, whole
 from billhook.agents.base import Agent, Scope
 from billhook.config import edit_json, sources
 from billhook.config.declaration import (
@@ -183,7 +183,7 @@ def is_written(handler: object) -> bool:
     return any(map(_WRITTEN.fullmatch, _commands(handler))) and call.program.rpartition("/")[2] == PROGRAM
 
 
-def wanted(host: Agent, events: Iterable[str], options: EntryOptions) -> dict[str, dict[str, Any]]:
+def entries_for(host: Agent, events: Iterable[str], options: EntryOptions) -> dict[str, dict[str, Any]]:
     """The entries of these canonical events, by the agent's names of the events."""
     return {host.spellings[event]: entry(host, event, options) for event in events}
 
@@ -249,7 +249,7 @@ def _listed(node: Node | None) -> tuple[Node, ...]:
     return node.value if node is not None and isinstance(node.value, tuple) else ()
 
 
-def ours(document: edit_json.Document, host: Agent) -> list[Handler]:
+def written_handlers(document: edit_json.Document, host: Agent) -> list[Handler]:
     """The handlers that `install` wrote."""
     return [one for one in handlers(document, host) if is_written(one.data)]
 
@@ -266,7 +266,7 @@ def by_hand(document: edit_json.Document, host: Agent) -> list[Handler]:
 
 
 def holds(document: edit_json.Document, host: Agent, wanted: Mapping[str, Mapping[str, Any]]) -> bool:
-    found = [(one.event, one.entry) for one in ours(document, host)]
+    found = [(one.event, one.entry) for one in written_handlers(document, host)]
     return sorted(event for event, _ in found) == sorted(wanted) and all(data == wanted[event] for event, data in found)
 
 
@@ -417,7 +417,7 @@ def throw_away(path: str) -> str:
     return ""
 
 
-def soon_gone(path: str) -> str:
+def temporary_place(path: str) -> str:
     """The kind of temporary place of a program that the user named; empty if the home folder is in one, too."""
     place = throw_away(path)
     return "" if place == _TEMPORARY == throw_away(client_env.expanduser("~")) else place
@@ -489,7 +489,7 @@ class Adoption:
     def __init__(self, host: Agent, found: Iterable[Handler], taken: set[str]) -> None:
         """`taken`: names of existing hooks."""
         self._host, self._taken = host, set(taken)
-        self._events = {own: own_events(host.name, own) for own in host.spellings.values()}
+        self._events = {own: declared_event(host.name, own) for own in host.spellings.values()}
         self.hooks: dict[str, dict[str, Any]] = {}
         self.handlers: list[AdoptedHook] = []
         self.picked: list[Handler] = []

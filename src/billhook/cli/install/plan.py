@@ -80,15 +80,15 @@ class Target:
         self.real = behind(self.path, scope, project)
         self.data = content(self.real)
         self.shelf = BackupFolder(root, host, scope, self.real)
-        self.kept = self.shelf.kept()
-        self.untouched = self.kept is not None and digest(self.data) == self.kept.after
+        self.record = self.shelf.record()
+        self.untouched = self.record is not None and digest(self.data) == self.record.after
         """It was not changed since `install` wrote it."""
 
     @functools.cached_property
     def moved(self) -> AdoptionTarget | None:
         """The handlers adopted from it: by the record, or by the hooks.yaml if another user installed it."""
-        if self.kept is not None or not entries.ours(measured(self.text()), self.host):
-            return self.kept.moved if self.kept is not None else None
+        if self.record is not None or not entries.written_handlers(measured(self.text()), self.host):
+            return self.record.moved if self.record is not None else None
         real = behind(hooks_file(self.scope, self.project), self.scope, self.project)
         data = content(real)
         return moved_into(real, data, self.host) if data is not None else None
@@ -107,27 +107,29 @@ class Target:
         return decoded(text.encode("utf-8", "surrogateescape"), self.path)
 
     def file(self, settings: str) -> bytes:
-        return self.host.format.write(settings, (self.data or b"").decode("utf-8", "surrogateescape")).encode()
+        text = (self.data or b"").decode("utf-8", "surrogateescape")
+        written = self.host.format.write(settings, text)
+        return (written if written == settings else _in_style_of(text, written)).encode()
 
     def clean(self) -> str:
         text = self.text()
-        if not entries.ours(measured(text), self.host):
+        if not entries.written_handlers(measured(text), self.host):
             return text
         return entries.without(text, self.host, lambda one: entries.is_written(one.data), self._original())
 
     def _original(self) -> str | None:
-        data = self.shelf.restored() if self.kept is not None and self.kept.existed else None
+        data = self.shelf.restored() if self.record is not None and self.record.existed else None
         return self.settings(data) if data is not None else None
 
     def restored(self) -> bytes | None:
         """The file after uninstalling; None: the file is removed."""
-        if self.untouched and self.kept is not None:
-            return self.shelf.restored() if self.kept.existed else None
-        if self.moved is None and (self.data is None or not entries.ours(measured(self.text()), self.host)):
+        if self.untouched and self.record is not None:
+            return self.shelf.restored() if self.record.existed else None
+        if self.moved is None and (self.data is None or not entries.written_handlers(measured(self.text()), self.host)):
             return self.data
         text = put_back(self.clean(), self.host, self.moved.handlers if self.moved else ())
         text = as_it_was(text, self._original() if self.moved else None, self.host)
-        mine, root = self.kept is not None and not self.kept.existed, measured(text).root
+        mine, root = self.record is not None and not self.record.existed, measured(text).root
         empty = root is None or (not items(root) and text.strip("\ufeff \t\r\n") == text[root.start : root.end])
         return None if (mine or self.host.own_file) and empty else self.file(text)
 
@@ -138,7 +140,7 @@ class Target:
         """The files beside it, as `install` writes them. Raises BillhookError for another's file with that name."""
         changes = [self._companion(name, text.encode()) for name, text in self.host.companions]
         for one in changes:
-            if self.kept is None and one.before not in (None, one.after):
+            if self.record is None and one.before not in (None, one.after):
                 raise BillhookError("billhook did not write this file", place=one.path, hint="move it away")
         return changes
 
@@ -153,6 +155,13 @@ class Target:
         path = os.path.join(os.path.dirname(self.path), name)
         real = behind(path, self.scope, self.project)
         return FileChange(path, real, content(real), after)
+
+
+def _in_style_of(text: str, written: str) -> str:
+    """A file that was written as a whole, with the byte order mark and the line ends of the text before."""
+    lines = written.removeprefix("\ufeff").replace("\r\n", "\n")
+    windows = text.count("\r\n") == text.count("\n") > 0
+    return ("\ufeff" if text.startswith("\ufeff") else "") + (lines.replace("\n", "\r\n") if windows else lines)
 
 
 def put_back(text: str, host: Agent, adopted: Iterable[AdoptedHook]) -> str:
@@ -195,8 +204,8 @@ def plan_install(
         seconds = {**seconds, **{event: max(seconds.get(event, 0), n) for event, n in adoption.seconds.items()}}
         # empty containers stay, so that `hooks` and its events keep their places
         clean = entries.without(clean, host, lambda one: one in adoption.picked, clean) if adoption.picked else clean
-    wanted = entries.wanted(host, names, msgspec.structs.replace(options, seconds=seconds))
-    found = entries.ours(measured(target.text()), host)
+    wanted = entries.entries_for(host, names, msgspec.structs.replace(options, seconds=seconds))
+    found = entries.written_handlers(measured(target.text()), host)
     beside = target.companions()
     notes = (*notes_about(target.path, measured(clean), host), *(adoption.staying if adoption else ()))
     there = entries.holds(measured(target.text()), host, wanted) and target.file(target.text()) == target.data
@@ -218,20 +227,20 @@ def plan_install(
         events=tuple(wanted),
         adopted=tuple(adoption.hooks) if adoption else (),
         notes=notes,
-        kept=_kept(target, after, moving[1] if moving else target.moved),
+        kept=_backup_record(target, after, moving[1] if moving else target.moved),
         restore=target.restored(),
         yaml_restore=_yaml_without(target, moving[0].before) if moving else None,
     )
 
 
-def _kept(target: Target, after: bytes, moved: AdoptionTarget | None) -> InstallBackup:
+def _backup_record(target: Target, after: bytes, moved: AdoptionTarget | None) -> InstallBackup:
     return InstallBackup(
         host=target.host.name,
         scope=target.scope,
         file=target.real,
         existed=target.restored() is not None,
         after=digest(after),
-        made=target.kept.made if target.kept is not None else (),
+        made=target.record.made if target.record is not None else (),
         moved=moved,
     )
 
@@ -328,7 +337,7 @@ def carry_out(change: InstallChange) -> None:
     assert change.kept is not None
     # The first backup stays as long as only `install` has changed the file.
     before = None if target.untouched else target.data
-    target.shelf.keep(change.kept, before, change.restore, change.yaml_restore)
+    target.shelf.save(change.kept, before, change.restore, change.yaml_restore)
     made = {}
     for one in reversed(change.files):  # moved handlers are added before they are removed
         assert one.after is not None
@@ -338,11 +347,11 @@ def carry_out(change: InstallChange) -> None:
         moved = msgspec.structs.replace(moved, made=tuple(made[moved.file]))
     others = [folders for real, folders in made.items() if moved is None or real != moved.file]
     folders = tuple(itertools.chain(*others)) or change.kept.made
-    target.shelf.keep(msgspec.structs.replace(change.kept, made=folders, moved=moved))
+    target.shelf.save(msgspec.structs.replace(change.kept, made=folders, moved=moved))
 
 
 def _take_out(change: InstallChange) -> None:
-    target, kept = change.target, change.target.kept
+    target, kept = change.target, change.target.record
     for one in change.files:
         if one.before == one.after:
             continue
@@ -405,7 +414,7 @@ def _installed(target: Target) -> list[tuple[str, float]]:
     """The events and timeouts that are installed already: hooks of another folder may need them."""
     host = target.host
     found = []
-    for one in entries.ours(measured(target.text()), host):
+    for one in entries.written_handlers(measured(target.text()), host):
         event = next((name for name, own in host.spellings.items() if own == one.event), "")
         number = one.data.get(host.timeout_key)
         seconds = host.meanings.in_seconds(number) if isinstance(number, int | float) else 0
@@ -590,7 +599,7 @@ class BackupFolder:
         """The file just before the last change."""
         return self.folder / f"{self.name}.{_BEFORE}"
 
-    def kept(self) -> InstallBackup | None:
+    def record(self) -> InstallBackup | None:
         """The record of the installation; None if there is none. Raises BillhookError if it is damaged."""
         data = files.read_bytes(self.folder / _RECORD, _LARGEST, root=self.root)
         if data is None:
@@ -610,7 +619,7 @@ class BackupFolder:
         """The hooks.yaml before handlers were moved there; None if there was none."""
         return files.read_bytes(self.folder / _YAML, _LARGEST, root=self.root)
 
-    def keep(
+    def save(
         self, kept: InstallBackup, before: bytes | None = None, restore: bytes | None = None, yaml: bytes | None = None
     ) -> None:
         """Save the record and the given files. Raises StoreError; then nothing may be changed."""

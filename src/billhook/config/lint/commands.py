@@ -213,8 +213,8 @@ _COMPUTED = re.compile(
     r"\bexit\s{0,9}\(?\s{0,9}[\"']?\$|\b(?:exit|SystemExit)\s{0,9}\(\s{0,9}[A-Za-z_]|\breturn 2\b|\bexec\b"
 )
 _DECISION = re.compile(r"permissionDecision|\\?[\"']decision\\?[\"']|hookSpecificOutput|\\?[\"']continue\\?[\"']")
-_SAID = r"\\?[\"']?\s{0,9}[:=,]\s{0,9}\\?[\"']"
-_DENIES = re.compile(rf"permissionDecision{_SAID}(?:deny|ask)|\bdecision{_SAID}block")
+_ASSIGNED = r"\\?[\"']?\s{0,9}[:=,]\s{0,9}\\?[\"']"
+_DENIES = re.compile(rf"permissionDecision{_ASSIGNED}(?:deny|ask)|\bdecision{_ASSIGNED}block")
 _REFUSAL = re.compile(
     r"block|den(?:y|ied|ies)|refus|forbid|not allowed|not permitted|disallow|prohibit|reject|protected"
     r"|dangerous|destructive|unsafe|must not|no(?:t)? permission",

@@ -67,7 +67,7 @@ def _milliseconds(hook: HookDeclaration) -> Iterator[Finding]:
 _SHORTEST = 200  # milliseconds; a command can hardly start in less, so seconds were meant
 
 
-def _too_late(hook: HookDeclaration) -> Iterator[Finding]:
+def _background_gate(hook: HookDeclaration) -> Iterator[Finding]:
     if not hook.background:
         return
     field = "background" if "background" in hook.places else "rewake"
@@ -96,14 +96,14 @@ def _nothing_to_block(hook: HookDeclaration) -> Iterator[Finding]:
     if any(kind.block is Block.KEEP_GOING for kind in events):
         message = f"`{spelt}` has no effect on {names}: a failure never keeps an agent going"
         yield finding(hook, "BH510", "on_failure", message, f"remove `{spelt}`")
-    elif not _says_no(hook):
+    elif not _refuses(hook):
         message = f"nothing can be blocked on {names}: `{spelt}` only marks the result as an error"
         yield finding(hook, "BH503", "on_failure", message, f"{_blocking(hook)}, or remove `{spelt}`")
 
 
 def _nothing_to_refuse(hook: HookDeclaration) -> Iterator[Finding]:
     events = kinds(hook)
-    if not _says_no(hook) or not events or len(events) < len(hook.events) or any(kind.can_block for kind in events):
+    if not _refuses(hook) or not events or len(events) < len(hook.events) or any(kind.can_block for kind in events):
         return
     effects = {_EFFECTS[kind.block] for kind in events}
     effect = effects.pop() if len(effects) == 1 else "at most its text is shown"
@@ -119,7 +119,7 @@ def _blocking(hook: HookDeclaration) -> str:
     return at_event(hook, "PreToolUse") if about_tools else "use an event that can be blocked, such as PreToolUse"
 
 
-def _says_no(hook: HookDeclaration) -> bool:
+def _refuses(hook: HookDeclaration) -> bool:
     return isinstance(hook.action, FixedAnswer) and hook.action.decision in ("deny", "ask")
 
 
@@ -401,13 +401,13 @@ def _answer_key(hook: HookDeclaration) -> str:
             return ""
 
 
-_TAKEN_BY: Final = {"options": Python, "interpreter": Python, "headers": Url, "allowed_env": Url}
+_FIELD_OF: Final = {"options": Python, "interpreter": Python, "headers": Url, "allowed_env": Url}
 _NAMED: Final = {Python: "python", Url: "url"}
 
 
 def lint_settings(hook: HookDeclaration) -> Iterator[Finding]:
     """BH510: settings of a function or an address beside another action."""
-    for field, action in _TAKEN_BY.items():
+    for field, action in _FIELD_OF.items():
         if field in hook.places and not isinstance(hook.action, action):
             key = spelling(field, json=hook.shape != "yaml")
             message = f"`{key}` has no effect here: it is a setting of `{_NAMED[action]}`"
@@ -519,7 +519,7 @@ def _no_such_result(hook: HookDeclaration, name: str, known: Sequence[str]) -> F
 
 
 CHECKS: Final = (
-    *(_milliseconds, _too_late, _nothing_to_block, _nothing_to_refuse, lint_url, lint_bash),
+    *(_milliseconds, _background_gate, _nothing_to_block, _nothing_to_refuse, lint_url, lint_bash),
     *(lint_answer, lint_settings, lint_everywhere, lint_tests, lint_references),
 )
 
@@ -603,7 +603,7 @@ def limits(hook: HookDeclaration, agent: Host) -> list[HostLimit]:
     found += _partly(hook, agent, events, known or ())
     if known is None:
         found += _losses(hook, agent, events, [want for want in _RETURNS if want != hook.on_failure], sure=False)
-    return [*found, *_late(hook, agent, events)]
+    return [*found, *_timeouts_too_long(hook, agent, events)]
 
 
 def _known(hook: HookDeclaration) -> tuple[str, ...] | None:
@@ -701,7 +701,7 @@ def _refusable(event: str) -> bool:
     return event in EVENTS and EVENTS[event].block in _REFUSED
 
 
-def _late(hook: HookDeclaration, agent: Host, events: list[str]) -> Iterator[HostLimit]:
+def _timeouts_too_long(hook: HookDeclaration, agent: Host, events: list[str]) -> Iterator[HostLimit]:
     for event in events if hook.timeout is not None and not hook.background else ():
         assert hook.timeout is not None
         there = agent.seconds(event, hook.timeout)

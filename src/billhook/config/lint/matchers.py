@@ -137,7 +137,7 @@ def _condition(hook: HookDeclaration) -> list[Finding]:
     effect = "it matches only by chance" if _hits_a_tool(matcher, row) else "it never matches"
     effect = "it matches every tool" if matcher.matches(_NO_TOOL) else effect
     named = dict.fromkeys(_TOOL_IS.findall(pattern))
-    tools = [_meant_tool(name, row) or name for name in named]
+    tools = [_suggested_tool(name, row) or name for name in named]
     hint: str = edit(hook, "match", "|".join(tools)) if row.matching in _LISTS or len(tools) == 1 else "name one tool"
     hint = (
         f"name the tools, as in `{edit(hook, 'match', 'Bash|Write')}`"
@@ -290,7 +290,7 @@ def _wrong_signs(hook: HookDeclaration, wanted: list[type[Event]], row: Meanings
 
 def _listing(hook: HookDeclaration, names: list[str], wanted: list[type[Event]], row: Meanings) -> str:
     names = list(dict.fromkeys(names))
-    text = "|".join(_meant(name, wanted, row) or name for name in names)
+    text = "|".join(_suggested(name, wanted, row) or name for name in names)
     return edit(hook, "match", text) if row.matching in _LISTS or len(names) == 1 else _translated(hook, row, text)
 
 
@@ -332,7 +332,7 @@ def _bare_servers(hook: HookDeclaration, row: Meanings, about_tools: bool) -> li
 def _unknown_names(hook: HookDeclaration, wanted: list[type[Event]], row: Meanings) -> Iterator[Finding]:
     pattern = hook.match or ""
     names = _plain_names(pattern)
-    meant = {name: _meant(name, wanted, row) for name in names}
+    meant = {name: _suggested(name, wanted, row) for name in names}
     mended = pattern
     for name, known in meant.items():
         if known:
@@ -395,15 +395,15 @@ def _plain_names(pattern: str, *, whole: bool = False) -> list[str]:
     return [part for part in parts if part] if all(not part or _NAME.fullmatch(part) for part in parts) else []
 
 
-def _meant(name: str, wanted: Iterable[type[Event]], row: Meanings) -> str | None:
+def _suggested(name: str, wanted: Iterable[type[Event]], row: Meanings) -> str | None:
     """The known name that was probably meant; empty if there is none; None if the name is fine."""
-    answers = [_meant_on(kind, name, row) for kind in wanted]
+    answers = [_suggested_on(kind, name, row) for kind in wanted]
     return None if None in answers else next((answer for answer in answers if answer), "")
 
 
-def _meant_on(kind: type[Event], name: str, row: Meanings) -> str | None:
+def _suggested_on(kind: type[Event], name: str, row: Meanings) -> str | None:
     if kind.match_field == "tool_name":
-        return _meant_tool(name, row)
+        return _suggested_tool(name, row)
     values = _values(kind, row)
     if not values or name in values or (row.matching == "wildcard" and name.lower() in values):
         return None
@@ -419,7 +419,7 @@ def _values(kind: type[Event], row: Meanings) -> list[str]:
     return values
 
 
-def _meant_tool(name: str, row: Meanings) -> str | None:
+def _suggested_tool(name: str, row: Meanings) -> str | None:
     if name.lower().startswith("mcp__"):
         return None if name.startswith("mcp__") or row.matching == "wildcard" else f"mcp__{name[5:]}"
     if _hits_a_tool(compile_matcher(name, row.matching, "PreToolUse"), row):
@@ -469,7 +469,7 @@ def corrected_rule(text: str) -> str:
     except RuleError:
         return ""
     known = "*" in tool or tool.startswith("mcp__") or tool in TOOLS
-    meant = None if known else _meant_tool(tool, meanings("claude"))
+    meant = None if known else _suggested_tool(tool, meanings("claude"))
     return text.replace(tool, meant, 1) if meant else ""
 
 
@@ -529,8 +529,8 @@ def lint_rules(hooks: Sequence[HookDeclaration]) -> Iterator[Finding]:
     for hook, text, rule in rules:
         events = set(hook.events)
         beside = [other for one, _, other in rules if not events or not one.events or events.intersection(one.events)]
-        for deed, variants in _seen_by(rule):
-            missed = [spelt for spelt in variants if not any(_sees(other, spelt) for other in beside)]
+        for deed, variants in _commands_matched(rule):
+            missed = [spelt for spelt in variants if not any(_matches_command(other, spelt) for other in beside)]
             if missed:
                 message = f"`{text}` misses {listed(missed[:3])}"
                 better = f"Bash({' '.join(deed.command)} *)"
@@ -547,17 +547,17 @@ def _shell_rule(text: str) -> Rule | None:
     return rule if rule is not None and rule.tool == "Bash" and rule.specifier else None
 
 
-def _sees(rule: Rule, command: str) -> bool:
+def _matches_command(rule: Rule, command: str) -> bool:
     return rule.strikes("Bash", {"command": command})
 
 
-def _seen_by(rule: Rule) -> Iterator[tuple[CommandAction, list[str]]]:
+def _commands_matched(rule: Rule) -> Iterator[tuple[CommandAction, list[str]]]:
     """The operations that a rule is for, each with all spellings of a command that it matches."""
     specifier = rule.specifier or ""
     specifier = f"{specifier[:-2]} *" if specifier.endswith(":*") else specifier
     words = [word for word in ("x" if word == "*" else word.replace("*", "") for word in specifier.split()) if word]
     for deed in DEEDS:
-        about = tuple(words[: len(deed.command)]) == deed.command and _sees(rule, " ".join(words))
+        about = tuple(words[: len(deed.command)]) == deed.command and _matches_command(rule, " ".join(words))
         if about and (variants := _variants(deed, words[len(deed.command) :])):
             yield deed, variants
 
@@ -566,7 +566,7 @@ def other_spelling(text: str, command: str) -> str:
     """A rule that also matches this command, where it is another spelling of what the rule is for; else empty."""
     rule = _shell_rule(text)
     commands = [one.words for one in shell.parse(command).commands] if rule is not None else []
-    for deed, _ in _seen_by(rule) if rule is not None else ():
+    for deed, _ in _commands_matched(rule) if rule is not None else ():
         if any(_is_spelt(deed, words) for words in commands):
             return f"Bash({' '.join(deed.command)} *)"
     return ""

@@ -11,15 +11,16 @@ from billhook.effects.effect import Effect, Kind, Weight
 from billhook.effects.families.network import is_here
 from billhook.effects.table import Call, Reader, Row, word_set
 
-_DESTROYS: Final = word_set(
-    "delete destroy terminate remove purge rm uninstall undeploy teardown deprovision del unset delete-batch rb"
-)
+_DESTROYS: Final = word_set("""
+    delete destroy terminate remove purge rm uninstall undeploy teardown deprovision del unset delete-batch rb detach
+    power-off poweroff decommission
+    """)
 _READS: Final = word_set("""
     describe list ls get show plan diff view status logs help create update set add new init deploy up apply
     start run push pull cp sync mv config login auth whoami open completion version search comment edit merge close
     checkout review rerun watch clone invoke tail ssh exec read
     """)
-_BEGINS = re.compile(r"(?:delete|terminate|destroy)-|(?:Delete|Terminate|Destroy)[A-Z]")
+_BEGINS = re.compile(r"(?:delete|terminate|destroy)[-_]|(?:delete|terminate|destroy)[A-Z]", re.IGNORECASE)
 _FORCED: Final = (
     "-y", "--yes", "-f", "--force", "-q", "--quiet", "--auto-approve", "--no-prompts", "--confirm",
     "--force-delete-without-recovery",
@@ -54,6 +55,12 @@ _CLOUDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         word_set("cf juju nova cinder copilot upstash confluent databricks circleci aiven tccli kopia infisical"), ""
     ),
+    # CI, monitoring, DNS, search, queues, feature flags, identity, content and payment
+    **dict.fromkeys(word_set("tkn argo drone bk spin travis buildkite-agent jenkins-jobs temporal tctl akamai"), ""),
+    **dict.fromkeys(word_set("sentry-cli newrelic pup dog datadog-ci gcx pdnsutil meilisearch-cli curator_cli"), ""),
+    **dict.fromkeys(word_set("unleash flagsmith configcat auth0 okta clerk contentful sanity shopify mailgun"), ""),
+    **dict.fromkeys(word_set("appwrite nhost eas ngrok twilio upctl ovhai yc xata edgedb gel convex solr pvesh"), ""),
+    **dict.fromkeys(word_set("prefect dagster mlflow chamber lpass gopass yb-admin couchbase-cli skaffold"), ""),
     "gh": _HUB,
     "glab": _HUB,
 }
@@ -235,6 +242,27 @@ ROWS: Final[tuple[Row, ...]] = (
         values=_ANSIBLE,
         dry="-C --check",
     ),
+    _row(
+        "ansible-playbook",
+        "*teardown* *destroy* *uninstall* -e=*state=absent* --extra-vars=*state=absent*",
+        values=f"{_ANSIBLE} -t --tags --skip-tags",
+        dry="-C --check --syntax-check --list-tasks --list-hosts --list-tags",
+    ),
+    _row("packer build", "-force --force", heavy="", values="-var -var-file -only -except"),
+    _row("rndc delzone"),
+    _row("dnscontrol push"),
+    _row("octodns-sync", "--doit", heavy="--force", values="--config-file"),
+    _row("tailscale logout|down"),
+    _row("proxmox-backup-client snapshot|group forget", values="--repository --ns"),
+    _row("duplicacy prune", "-a -all -keep -exclusive", heavy="-exclusive", values="-keep -storage -r -t -id"),
+    _row("rdiff-backup", "--remove-older-than", heavy="--force", values="--remove-older-than"),
+    _row("cockroach node decommission|drain"),
+    _row("neonctl branches reset", heavy=""),
+    _row("stripe subscriptions cancel", "--live", heavy="-c --confirm"),
+    _row("tilt down", "--delete-namespaces", heavy=""),
+    _row("argocd app sync", "--prune", heavy="--force"),
+    _row("esxcli vm process kill", kind="kill", values="-t --type -w --world-id"),
+    _row("maas * machine|machines release|delete", heavy="force=true erase=true"),
     _row("azd down", heavy="--force --purge"),
     _row("railway down", heavy="-y --yes"),
     _row("aws route53 change-resource-record-sets", "--change-batch=*DELETE*", values=f"{_AWS} --change-batch"),
@@ -245,19 +273,38 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("az vm|vmss|webapp|aks|functionapp stop|deallocate", kind="kill", values=_AZURE),
     _row("aws * authorize-*|attach-*|put-*|modify-*", _AWS_OPENS, kind="permissions", values=_AWS_VALUES),
     _row("aws s3api put-bucket-policy", kind="permissions", values=_AWS),
+    _row("aws s3api put-bucket-lifecycle*", kind="destroy-data", values=_AWS),
+    _row("aws s3api put-bucket-versioning", "*Suspended*", values=f"{_AWS} --versioning-configuration"),
+    _row("aws secretsmanager put-secret-value|update-secret", values=f"{_AWS} --secret-id", kind="destroy-data"),
+    _row("aws rds|ec2 reboot-*", kind="kill", values=_AWS),
+    _row("aws cloudwatch|events disable-*", heavy="", values=_AWS),
+    _row("gsutil lifecycle|versioning set", heavy=""),
+    _row("gcloud pubsub subscriptions seek", kind="destroy-data", values=_GOOGLE),
+    _row(
+        "az network nsg rule create|update",
+        "--source-address-prefixes=[*] --source-address-prefix=[*]",
+        kind="permissions",
+        values=f"{_AZURE} --source-address-prefixes --source-address-prefix",
+    ),
     _row("gcloud * add-iam-policy-binding", _GRANTS, kind="permissions", values=f"{_GOOGLE} --member --role"),
     _row("gcloud * remove-iam-policy-binding", kind="permissions", values=f"{_GOOGLE} --member --role"),
     _row(
         "gcloud compute firewall-rules create|update", _GRANTS, kind="permissions", values=f"{_GOOGLE} --source-ranges"
     ),
+    _row("gcloud iam service-accounts keys create", kind="persist", values=f"{_GOOGLE} --iam-account"),
     _row("gcloud services disable", heavy="-q --quiet --force", values=_GOOGLE),
     _row("az deployment group|sub|mg create", "--mode=Complete", heavy="", values=f"{_AZURE} --mode -f"),
     _row("fly|flyctl scale count", "0 *=0", heavy="-y --yes", values="-a --app"),
     _row("vercel alias rm|remove", heavy="-y --yes"),
+    _row("heroku maintenance:on", heavy="", values="-a --app"),
+    _row("fly|flyctl ips release", heavy="", values="-a --app"),
+    _row("fly|flyctl machine|machines|m stop", kind="kill", values="-a --app"),
+    _row("netlify api delete*", heavy="", values="-d --data"),
     _row("heroku ps:scale", "*=0", heavy="", values="-a --app"),
     _row("heroku pg:reset|pg:drop|pg:killall|redis:reset|repo:reset", heavy="--confirm -c", values="-a --app"),
     _row("pulumi down|dn", heavy="-y --yes -f", values=_PULUMI, dry="--preview-only"),
     _row("pulumi state delete", heavy="--force -y --yes"),
+    _row("pulumi cancel", heavy="-y --yes", values=_PULUMI),
     _row("pulumi up|update", "-y --yes -f --skip-preview", heavy="", values=_PULUMI),
     _row("helmfile destroy|delete", heavy="", values="-f --file -e --environment -n --namespace -l --selector"),
     _row("fastly * delete", heavy="-y --auto-yes", values="-s --service-id --service-name -t --token --name"),
@@ -282,6 +329,7 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("firebase hosting:disable|database:remove", heavy="-f --force -y", values="-P --project"),
     _row("gh|glab api", _DELETES, heavy="", values=_HUB),
     _row("gh api graphql", "*mutation*delete*", heavy="", values=_HUB),
+    _row("gh pr merge", "--admin", heavy="", values=_HUB),
     _row("gh repo archive|rename", heavy="-y --yes"),
     _row("gh workflow disable", heavy="", values=_HUB),
     _row("gh ssh-key add", heavy="", kind="persist", values="-t --title --type"),

@@ -28,8 +28,9 @@ _SQL = re.compile(
 _BEFORE: Final = frozenset({"BEGIN", "THEN", "ELSE", "LOOP"})
 _DROPPED: Final = word_set(
     "DATABASE MEASUREMENT SCHEMA TABLE USER ROLE EXTENSION TABLESPACE KEYSPACE OWNED DATASET COLLECTION BUCKET SERIES "
-    "WAREHOUSE"
+    "WAREHOUSE MATERIALIZED LOGIN PUBLICATION SUBSCRIPTION SERVER"
 )
+_ACCESS: Final = word_set("PASSWORD IDENTIFIED SUPERUSER CREATEROLE DISABLE")
 _NO_NAMES: Final = word_set("IF EXISTS TABLE ONLY FROM CASCADE PURGE")
 _KEPT_COLUMNS: Final = word_set("CONSTRAINT INDEX KEY PRIMARY FOREIGN DEFAULT NOT IDENTITY EXPRESSION CHECK")
 _ALWAYS = re.compile(r"(?:\(*(?:1|TRUE|NOTFALSE|ID(?:>=?0|ISNOTNULL)|(\w+)=\1)\)*)(?:(?:RETURNING|OR).*)?")
@@ -84,10 +85,19 @@ def destroyed(words: list[str]) -> str | None:
         return _name(rest)
     if verb == "ALTER" and rest[:1] == ["TABLE"] and (_drops_column(rest) or _deletes_all(rest)):
         return _name(rest)
+    if words[:2] in (["REMOVE", "TABLE"], ["REMOVE", "DATABASE"]):
+        return _name(rest[1:])
     if words[:2] in (["RESET", "MASTER"], ["PURGE", "BINARY"]):
         return "binary logs"
     cypher = verb == "MATCH" and "DELETE" in rest and _is_everywhere(rest)
     return "nodes" if cypher else None
+
+
+def _changes_access(words: list[str]) -> bool:
+    """Whether a statement takes rights away, or changes a password or the rights of a user."""
+    users = words[:2] in (["ALTER", "USER"], ["ALTER", "ROLE"], ["ALTER", "LOGIN"])
+    rows = words[:2] == ["ALTER", "TABLE"] and words[-3:] == ["ROW", "LEVEL", "SECURITY"]
+    return words[0] == "REVOKE" or words[:2] == ["SET", "PASSWORD"] or ((users or rows) and bool(_ACCESS & {*words}))
 
 
 def _name(words: list[str]) -> str:
@@ -121,6 +131,9 @@ def effects_of_sql(call: Call, text: str, database: Iterable[str] = ()) -> Itera
         target = destroyed(words)
         if target is not None:
             yield _destroy(call, target or words[0].lower(), names)
+        elif _changes_access(words):
+            weight: Weight = "light" if call.is_throwaway(names) else "normal"
+            yield call.effect("permissions", " ".join(words[:3]).lower(), scope="remote", weight=weight)
 
 
 def _destroy(call: Call, target: str, names: Iterable[str] = ()) -> Effect:
@@ -165,6 +178,8 @@ _CLIENTS: Final[Mapping[str, _SqlClient]] = {
     **dict.fromkeys(("sqlplus", "isql", "db2"), _SqlClient(operand=0)),
     "cypher-shell": _SqlClient("", "-f --file", "-a -u -p", operand=0, database="-d"),
     "bq": _SqlClient("", "", "--project_id --dataset_id --location", operand=1),
+    "prisma": _SqlClient("", "--file", "--schema --url", database="--url"),
+    "surreal": _SqlClient("", "", "-e -u -p --conn --user --pass --ns --db"),
     "turso": _SqlClient("", "", "", operand=3),
     "wrangler": _SqlClient("--command", "--file", "-c --config -e --env", database="--env"),
 }
@@ -196,27 +211,32 @@ def _framework(call: Call) -> Iterator[Effect]:
 
 _STRINGS = re.compile(r"""'[^'\n]*'|"[^"\n]*"|//[^\n]*""")
 _MONGO = re.compile(
-    r"\.(?:dropDatabase|drop|dropUser|dropAllUsers|shutdownServer)\(|\{\s*(?:dropDatabase|drop|shutdown)\s*:"
+    r"\._?(?:dropDatabase|drop|dropUser|dropAllUsers|shutdownServer)\(|\{\s*(?:dropDatabase|drop|shutdown)\s*:"
     r"|\.(?:deleteMany|remove|deleteOne|updateMany)\(\s*\{\s*\}"
 )
+_MONGO_TEXTS: Final = "--eval --javascript.execute-string"
+_INDEXED = re.compile(r"""\[['"](\w+)['"]\]""")  # `db["dropDatabase"]()`
 _REDIS: Final = "-h -p -a -n -u -s --user --pass -r -i"
 _REDIS_LOSSES: Final = (
     "FLUSHALL ", "FLUSHDB ", "FLUSH_ALL ", "SHUTDOWN ", "REPLICAOF ", "SLAVEOF ", "CLUSTER RESET ", "MODULE LOAD ",
     "DEBUG SEGFAULT ", "CONFIG SET DIR ", "CONFIG SET DBFILENAME ", "CONFIG SET SAVE ", "CONFIG SET APPENDONLY NO ",
+    "CONFIG SET REQUIREPASS ", "FUNCTION FLUSH ", "ACL DELUSER ",
 )  # fmt: skip
 """What empties a server, ends it, takes another one's data, or lets it write files where they run."""
 
 
 def _mongo(call: Call) -> Iterator[Effect]:
-    call = call.with_values("--eval --host --port -u --username -p --password --authenticationDatabase -f --file")
-    texts = [call.command.stdin or "", *call.options.values("--eval")]
+    call = call.with_values(
+        f"{_MONGO_TEXTS} --host --port -u --username -p --password --authenticationDatabase -f --file"
+    )
+    texts = [call.command.stdin or "", *call.values(_MONGO_TEXTS)]
     files = [
         *(word for word in call.operands if word.endswith((".js", ".mongodb"))),
         *call.options.values("-f", "--file"),
     ]
     texts += [call.world.fs.read(path) or "" for word in (*files, *call.command.reads) for path in call.paths(word)]
     for text in texts:
-        found = _MONGO.search(_STRINGS.sub("''", text))
+        found = _MONGO.search(_STRINGS.sub("''", _INDEXED.sub(r".\1", text)))
         if found:
             yield _destroy(call, found[0].strip(".({"), [*call.operands, *call.options.values("--host")])
 
@@ -233,7 +253,11 @@ def _redis(call: Call) -> Iterator[Effect]:
             yield _destroy(call, verb, call.options.values("-h", "-u"))
 
 
-_DATABASE_PORT = re.compile(r":(?:9200|5984|6333|8086|8983)(?:/|$)")  # Elasticsearch, CouchDB, Qdrant, InfluxDB, Solr
+_DATABASE_PORT = re.compile(r":(?:9200|5984|6333|8086|8983|7700|8108|8529)(?:/|$)")
+"""Elasticsearch, CouchDB, Qdrant, InfluxDB, Solr, Meilisearch, Typesense, ArangoDB"""
+_DELETING: Final = (
+    "/_delete_by_query", "/tsdb/delete_series", "/doDelete", "/doWipeOutWorkspace", "action=DELETE", "deleteIndex=true",
+)  # fmt: skip
 
 
 def _http_delete(call: Call) -> Iterator[Effect]:
@@ -241,7 +265,7 @@ def _http_delete(call: Call) -> Iterator[Effect]:
     call = call.with_values("-X --request --method -H --header -u --user -o --output -d --data --data-raw -A -b --json")
     methods = [*call.options.values("-X", "--request", "--method"), *call.operands[:1]]
     address = next((word for word in call.operands if "/" in word or "." in word or ":" in word), "")
-    deletes = any(part in address for part in ("/_delete_by_query", "/tsdb/delete_series"))
+    deletes = any(part in address for part in _DELETING)
     if deletes or "DELETE" in (method.upper() for method in methods):
         own = (is_here(address) or address.startswith((":", "/"))) and _DATABASE_PORT.search(address) is None
         yield call.effect("destroy-data", address, scope="remote", weight="light" if own else "normal")
@@ -280,11 +304,16 @@ ROWS: Final[tuple[Row, ...]] = (
     _task("symfony console doctrine:database:drop|doctrine:schema:drop|d:d:d"),
     _task("python|python3|py *manage.py flush|reset_db|sqlreset"),
     _task("manage.py|django-admin|django flush|reset_db|sqlreset"),
-    _task("sequelize|sequelize-cli", "db:drop db:migrate:undo:all"),
-    _task("typeorm|typeorm-ts-node-commonjs|typeorm-ts-node-esm|mikro-orm", "schema:drop migration:fresh schema:fresh"),
+    _task("sequelize|sequelize-cli", "db:drop db:migrate:undo:all db:seed:undo:all"),
+    _task(
+        "typeorm|typeorm-ts-node-commonjs|typeorm-ts-node-esm|mikro-orm",
+        "schema:drop schema:sync migration:fresh schema:fresh",
+    ),
     _task("mix ecto.drop|ecto.reset|ash.reset"),
-    _task("flyway", "clean"),
-    _task("liquibase", "dropAll drop-all"),
+    _task("flyway", "clean undo"),
+    _task("liquibase", "dropAll drop-all rollback rollback-count rollback-to-date", dry="*-sql"),
+    _task("sqitch revert|rebase", values="-t --target --to --to-change"),
+    _task("celery|rq", "purge empty"),
     _task("dbmate", "drop"),
     _row("mvn|mvnw", "flyway:clean liquibase:dropAll"),
     _row("gradle|gradlew", "flywayClean dropAll"),
@@ -305,6 +334,15 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("goose * * reset|down-to", values="-dir -table"),
     _row("mix ecto.rollback", "--all", heavy=""),
     _row("dbt run|build|seed", "--full-refresh -f", heavy=""),
+    _row("diesel migration revert|redo", "-a --all", heavy=""),
+    _row("dotnet ef database update 0", values="-p --project -s --startup-project -c --context"),
+    _row("piccolo migrations backwards all *"),
+    _row("skeema push", "--allow-unsafe", heavy=""),
+    _row("atlas schema apply", "--auto-approve", heavy="", values="-u --url -t --to"),
+    _row("convex import", "--replace --replace-all", heavy="-y"),
+    _row("dvc gc", "-w -a -T --workspace --all-branches", heavy="-f"),
+    _row("git-annex drop|dropunused", "--force", heavy=""),
+    _row("couchbase-cli bucket-flush", heavy="--force", values="-c -u -p --bucket"),
     _row("atlas schema clean", heavy="--auto-approve", values="-u --url"),
     _row("flask db downgrade base"),
     _row("drizzle-kit push", "--force", heavy=""),
@@ -315,6 +353,8 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("supabase stop", "--no-backup", heavy=""),
     _row("pt-archiver", "--purge", heavy="", values="--source --where --dest"),
     _row("wp db|site reset|drop|clean|empty|delete"),
+    _row("wp post|user|term|comment delete"),
+    _row("dbt run-operation *drop*|*delete*|*truncate*", values="--args --target -t --profile"),
     _row("airflow db reset|clean"),
     _row("mysqlimport", "--delete", values=_SERVER),
     _row("drush sql:drop|sql-drop"),
@@ -326,6 +366,7 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("kafka-consumer-groups|kafka-consumer-groups.sh", "--reset-offsets & --execute", values=_KAFKA),
     _row("kafka-acls|kafka-acls.sh", "--remove", values="--bootstrap-server --topic --group --operation"),
     _row("kafka-configs|kafka-configs.sh", "--delete-config", values="--bootstrap-server --delete-config"),
+    _row("kafka-configs|kafka-configs.sh", "--add-config=retention*", values="--bootstrap-server --add-config"),
     _row("kafka-delete-records|kafka-delete-records.sh", values="--bootstrap-server --offset-json-file"),
     _row("etcdctl member remove", heavy=""),
     _row("etcdctl del", "--prefix --from-key --range", heavy="", values="--endpoints --cacert --cert --key --user"),
@@ -348,7 +389,7 @@ ROWS: Final[tuple[Row, ...]] = (
 READERS: Final[Mapping[str, Reader]] = {
     **dict.fromkeys(_CLIENTS, _sql_client),
     **dict.fromkeys(("python", "python3", "manage.py", "django-admin", "rails"), _framework),
-    **dict.fromkeys(("mongosh", "mongo"), _mongo),
+    **dict.fromkeys(("mongosh", "mongo", "arangosh"), _mongo),
     **dict.fromkeys(("redis-cli", "valkey-cli", "keydb-cli", "nc", "ncat", "netcat"), _redis),
     **dict.fromkeys(("curl", "http", "https", "xh", "xhs", "wget"), _http_delete),
 }

@@ -49,6 +49,7 @@ _VERBS: Final = rows_by_program(
         # history
         Row("commit", "rewrite-history", "none", needs="--amend", dry="--dry-run", values=_MESSAGES, weight="light"),
         Row("rebase", "rewrite-history", "none", dry=_PAUSED, weight="light"),
+        Row("rebase", "rewrite-history", "none", needs="--root", dry=_PAUSED),
         Row("filter-branch", "rewrite-history", "none"),
         Row("filter-repo", "rewrite-history", "none", dry="--analyze --dry-run", heavy="--force -f"),
         Row("replace", "rewrite-history", "all", dry="-d --delete -l --list"),
@@ -59,6 +60,7 @@ _VERBS: Final = rows_by_program(
             values=_BRANCHES, weight="light"),
         # the ways back
         Row("stash drop|clear", "drop-recovery"),
+        Row("branch * *", "drop-recovery", "last", needs="-M -C", values=_BRANCHES),
         Row("branch", "drop-recovery", "all", needs="-D", dry=_REMOTES, values=_BRANCHES),
         Row("branch", "drop-recovery", "all", needs="-d --delete & -f --force", dry=_REMOTES, values=_BRANCHES),
         Row("reflog delete", "drop-recovery", dry=_DRY),

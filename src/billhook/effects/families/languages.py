@@ -38,6 +38,11 @@ _SLASHES: Final = r"//[^\n]*|/\*.*?(?:\*/|\Z)"
 _QUOTE: Final = r"""['"]"""
 _QUOTED: Final = r"""['"]([^'"\n]*)['"]"""
 _TEXT: Final = r'"((?:[^"\\]|\\.)*)"'
+_SQL: Final = (
+    r"(?i)(?:\.|->|::)\$?(?:query|execute|exec|run|raw|statement|unprepared|none|any|execute_?raw|execute_?update"
+    r"|(?:execute|query)raw(?:unsafe)?)!?[( `]\s*['\"`]?\s*((?:drop|truncate|delete\s+from|update|alter)\s[^'\"`]*)"
+)
+"""SQL that is given to any object: `db.query("DROP TABLE x")`."""
 
 LANGUAGES: Final = (
     Language("python", "py pypy ipython"),
@@ -46,14 +51,18 @@ LANGUAGES: Final = (
         "javascript node nodejs deno bun tsx ts-node",
         _SLASHES,
         processes="child_process|Deno|Bun|cluster",
-        texts={"delete_tree": rf"\brequire\({_QUOTE}rimraf{_QUOTE}\)(?:\.sync)?\(\s*{_QUOTED}"},
+        texts={
+            "delete_tree": rf"\brequire\({_QUOTE}rimraf{_QUOTE}\)(?:\.sync)?\(\s*{_QUOTED}",
+            "sql": _SQL,
+            "drop": r"\b\w+\.(dropDatabase|flush(?:all|All|db|Db))\(",
+        },
     ),
     Language(
         "ruby",
         comment=r"\#[^\n{]*",
         bare=True,
         ticks=True,
-        texts={"drop": r"\b([A-Z]\w*(?:::\w+)*\.(?:destroy_all|delete_all))\b"},
+        texts={"drop": r"\b([A-Z]\w*(?:::\w+)*\.(?:destroy_all|delete_all))\b", "sql": _SQL},
     ),
     Language(
         "perl",
@@ -65,7 +74,10 @@ LANGUAGES: Final = (
         "php",
         comment=rf"\#[^\n]*|{_SLASHES}",
         ticks=True,
-        texts={"drop": r"\b([A-Z]\w*::(?:truncate|query\(\)->delete)|DB::table\([^()]*\)->(?:truncate|delete))\(\)"},
+        texts={
+            "drop": r"\b([A-Z]\w*::(?:truncate|query\(\)->delete)|DB::table\([^()]*\)->(?:truncate|delete))\(\)",
+            "sql": _SQL,
+        },
     ),
     Language("lua", "luajit", comment=r"--[^\n]*"),
     Language("r", "R Rscript"),

@@ -190,9 +190,9 @@ def _send(call: Call) -> Iterator[Effect]:
 
 _RCLONE: Final = "--config --filter --include --exclude --transfers --bwlimit --max-age --min-age"
 ROWS: Final[tuple[Row, ...]] = (
-    Row("rclone sync|delete|purge|rmdirs|cleanup|dedupe", "destroy-data", "last", dry="-n --dry-run", values=_RCLONE,
-        scope="remote"),
-    Row("rclone deletefile", "destroy-data", dry="-n --dry-run", values=_RCLONE, scope="remote", weight="light"),
+    Row("rclone sync|delete|deletefile|purge|rmdir|rmdirs|cleanup|dedupe", "destroy-data", "last", dry="-n --dry-run",
+        values=_RCLONE, scope="remote"),
+    Row("rclone move|moveto", "delete", "first", files=True, dry="-n --dry-run", values=_RCLONE, recursive="always"),
     Row("s3cmd del", "destroy-data", needs="--recursive -r --force -f", dry="-n --dry-run", scope="remote"),
     Row("s3cmd rb", "destroy-data", dry="-n --dry-run", scope="remote"),
     Row("s3cmd sync", "destroy-data", "last", needs="--delete-removed", dry="-n --dry-run", scope="remote"),
@@ -203,6 +203,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("azcopy sync", "destroy-data", "last", needs="--delete-destination=true", dry="--dry-run", scope="remote"),
     Row("b2 delete-bucket", "destroy-data", scope="remote"),
     Row("b2 bucket delete", "destroy-data", scope="remote"),
+    Row("b2 rm", "destroy-data", needs="-r --recursive", dry="--dry-run", scope="remote"),
     # a terminal of this machine for others
     Row("tmate|upterm|sshx|ttyd|gotty", "remote-shell", "none", dry="-V", scope="remote"),
     Row("ngrok tcp 22", "remote-shell", scope="remote"),

@@ -37,7 +37,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("fuser", "kill", "all", needs="-k --kill", dry="-m --mount", values=_SPACES, weight="light"),
     Row("fuser", "kill", "all", needs="-k --kill & -m --mount", values=_SPACES),
     Row("pm2 kill", "kill", scope="home"),
-    Row("pm2 stop|delete|del all", "kill", scope="home"),
+    Row("pm2|supervisorctl stop|delete|del all", "kill", scope="home"),
     # services
     Row("systemctl stop", "kill", scope="system", light="--user", values="-H -M -t -p"),
     Row("systemctl restart|try-restart|reload-or-restart", "kill", scope="system", weight="light"),

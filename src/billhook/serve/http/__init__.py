@@ -41,7 +41,7 @@ from billhook.serve.http.access import (
     problem,
     token_in,
 )
-from billhook.serve.http.answer import GLIMPSE, HttpRequest, OverHttp, held, leave_behind, refusal
+from billhook.serve.http.answer import GLIMPSE, HttpRequest, OverHttp, leave_behind, refusal, refusal_output
 
 if TYPE_CHECKING:
     from billhook.config.config import Config
@@ -115,7 +115,7 @@ class App(PageApp):
             Route("/hook/{dialect}", self._hook, methods=["POST"]),
         ]
         super().__init__(Page(), routes)
-        served.observers.append(self.stream.tell)
+        served.observers.append(self.stream.publish)
 
     # -- about itself
 
@@ -126,7 +126,7 @@ class App(PageApp):
         return json_response(described(str(request.base_url).rstrip("/")))
 
     async def _events(self, request: Request) -> Response:
-        return EventResponse.wanted(self.stream, request.query_params.multi_items())
+        return EventResponse.for_query(self.stream, request.query_params.multi_items())
 
     # -- events of agents
 
@@ -138,34 +138,34 @@ class App(PageApp):
             error = BillhookError(f"unknown dialect `{dialect[:100]}`", place="path", hint=hint)
             return problem(404, error, headers={"connection": "close"})
         try:
-            answering, heard = await self._answered(request, dialect, f"http:{dialect}")
-            return self._worded(answering, heard)
+            answering, hook_response = await self._answered(request, dialect, f"http:{dialect}")
+            return self._worded(answering, hook_response)
         except (ClientDisconnect, HTTPException):
             raise
         except Exception as error:  # with an error status the event would continue
             _log.exception("internal error, over HTTP")
             if request.query_params.get("on_failure") == "allow":
                 raise
-            return json_response(held(f"internal error: {type(error).__name__}", dialect))
+            return json_response(refusal_output(f"internal error: {type(error).__name__}", dialect))
 
-    def _worded(self, answering: OverHttp, heard: HookResponse) -> Response:
-        body = heard.stdout
-        if not body and heard.code:
-            body = strictjson.encode(held(answering.why, answering.spoken))
+    def _worded(self, answering: OverHttp, hook_response: HookResponse) -> Response:
+        body = hook_response.stdout
+        if not body and hook_response.code:
+            body = strictjson.encode(refusal_output(answering.why, answering.dialect_name))
         if not body and answering.arguments.on_failure != "allow":
             return self._unjudged(answering)
         response = Response(
             (body or b"{}") + b"\n", media_type="application/json", headers={**PLAIN, **_parting(answering)}
         )
-        for line in heard.lines[:_MOST_NOTES]:  # a command hook prints them on stderr
+        for line in hook_response.lines[:_MOST_NOTES]:  # a command hook prints them on stderr
             response.headers.append(NOTE, _UNPRINTABLE.sub(" ", line)[:_LONGEST_NOTE].strip())
         return response
 
     async def _fire(self, request: Request) -> Response:
-        answering, heard = await self._answered(request, "claude", "http")
+        answering, hook_response = await self._answered(request, "claude", "http")
         if answering.verdict is not None and not answering.why:
             return json_response(answering.verdict.to_dict())
-        if answering.fault is None and (heard.stdout or heard.code):
+        if answering.fault is None and (hook_response.stdout or hook_response.code):
             return json_response(refusal(answering).to_dict())
         return self._unjudged(answering)
 
@@ -215,13 +215,13 @@ async def _sent(request: Request) -> HttpRequest:
     parts = bytearray()
     try:
         async with asyncio.timeout(SLOWEST):
-            unread = await _taken(request, parts)
+            unread = await _read_body(request, parts)
     except TimeoutError:
         unread = f"the body did not arrive within {SLOWEST:g} s"
     return HttpRequest(bytes(parts[:GLIMPSE] if unread else parts), unread=unread, project=project)
 
 
-async def _taken(request: Request, parts: bytearray) -> str:
+async def _read_body(request: Request, parts: bytearray) -> str:
     """Read the body: why it was not read completely, or an empty string."""
     more = True
     while more:
@@ -422,7 +422,7 @@ class StreamReader:
             return told
         if self._dropped:
             missed, self._dropped = self._dropped, 0
-            return _told("dropped", {"dropped": missed})
+            return _sse_event("dropped", {"dropped": missed})
         return b""
 
 
@@ -433,7 +433,7 @@ class EventStream:
         self.readers: set[StreamReader] = set()
         self._over = False
 
-    def tell(self, verdict: Verdict, config: "Config", host: str) -> None:
+    def publish(self, verdict: Verdict, config: "Config", host: str) -> None:
         """Send a verdict to its readers. Never raises: a verdict does not depend on its readers."""
         try:
             wanting = [reader for reader in self.readers if reader.handles(verdict.about)]
@@ -471,10 +471,10 @@ class EventStream:
         }
         rest = {key: value for key, value in verdict.to_dict().items() if key not in names}
         whole = {**names, **self._redactor(config).value(rest), "cut": False}
-        told = _told("verdict", whole, verdict.id)
+        told = _sse_event("verdict", whole, verdict.id)
         if len(told) > _LARGEST_VERDICT:
             gist = {key: whole[key] for key in _GIST if len(str(whole[key])) < 4096}
-            told = _told("verdict", {**gist, "cut": True}, verdict.id)
+            told = _sse_event("verdict", {**gist, "cut": True}, verdict.id)
         return told
 
     def _redactor(self, config: "Config") -> "Redactor":
@@ -501,7 +501,7 @@ class EventResponse(Response):
         self._stream, self._reader = stream, reader
 
     @classmethod
-    def wanted(cls, stream: EventStream, query: Sequence[tuple[str, str]]) -> Response:
+    def for_query(cls, stream: EventStream, query: Sequence[tuple[str, str]]) -> Response:
         """The stream for a query, or an error response."""
         for name, _ in query:
             if name not in _FILTERS:
@@ -514,7 +514,7 @@ class EventResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         listening = asyncio.ensure_future(hung_up(receive))
-        telling = asyncio.ensure_future(self._tell(scope, send))
+        telling = asyncio.ensure_future(self._stream_body(scope, send))
         try:
             await asyncio.wait({listening, telling}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -524,7 +524,7 @@ class EventResponse(Response):
         if telling.done():
             telling.result()
 
-    async def _tell(self, scope: Scope, send: Send) -> None:
+    async def _stream_body(self, scope: Scope, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         told = b": watching\n\n" if scope["method"] != "HEAD" else b""
         while told:
@@ -540,7 +540,7 @@ async def hung_up(receive: Receive) -> None:
         pass
 
 
-def _told(kind: str, value: dict[str, Any], name: str = "") -> bytes:
+def _sse_event(kind: str, value: dict[str, Any], name: str = "") -> bytes:
     """One event of a stream; the JSON has no line breaks."""
     number = f"id: {name}\n" if name else ""
     return f"{number}event: {kind}\n".encode() + b"data: " + strictjson.encode(value) + b"\n\n"

@@ -187,7 +187,7 @@ class AccessCheck:
         if _from_a_page(headers, host) and not (path == _PAGE and _is_opened(scope)):
             return 403, BillhookError("requests from web pages are rejected", place="Origin")
         is_open = path in _OPEN or path.startswith(_PAGE)
-        if not is_open and not self._knows(given := _only(headers, b"authorization")):
+        if not is_open and not self._is_valid_token(given := _only(headers, b"authorization")):
             return 401, _no_token(given)
         return None
 
@@ -198,7 +198,7 @@ class AccessCheck:
         # For an exposed server any address is valid: unlike a name, an address can't be rebound.
         return name in self._names or (self._exposed and _is_address(name))
 
-    def _knows(self, authorization: str) -> bool:
+    def _is_valid_token(self, authorization: str) -> bool:
         scheme, _, given = authorization.partition(" ")
         matches = hmac.compare_digest(given.strip().encode("latin-1", "replace"), self._token)
         return matches and scheme.lower() == "bearer"

@@ -137,7 +137,7 @@ class OverHttp(HookServer):
     def _notice(self, event: Event, why: str) -> str:
         return ""  # the status reports it
 
-    def _heard(
+    def _response(
         self,
         event: Event,
         answer: Answer,
@@ -147,7 +147,7 @@ class OverHttp(HookServer):
     ) -> HookResponse:
         worded = as_json(self.dialect, event, answer)
         name = self.arguments.dialect
-        lost = [*worded.lost, *(self._hold(event, worded.held) if worded.held else ())]
+        lost = [*worded.lost, *(self._hold_context(event, worded.held) if worded.held else ())]
         lines = [*warnings, *(f"the `{name}` dialect can't express everything: {one}" for one in lost)]
         lines += [f"note: {note}" for note in notes]
         return HookResponse(0, strictjson.encode(worded.output), lines=tuple(lines))
@@ -200,7 +200,7 @@ def _refuses(dialect: "Dialect", event: Event, output: Mapping[str, Any]) -> boo
     return dialect.read_exit(event, Exit(code=0, stdout=strictjson.encode(output))).answer.objects
 
 
-def held(why: str, dialect: str = "claude") -> dict[str, Any]:
+def refusal_output(why: str, dialect: str = "claude") -> dict[str, Any]:
     """A refusal of an event of unknown kind: a part of it applies to each event, and where the agent supports it, it
     never keeps an agent running that is about to stop."""
     reason = f"billhook: {why}"
@@ -252,4 +252,4 @@ def leave_behind(task: asyncio.Task[Any]) -> None:
     task.cancel()
 
 
-__all__ = ["GLIMPSE", "PARAMETERS", "HttpRequest", "OverHttp", "as_json", "held", "leave_behind", "refusal"]
+__all__ = ["GLIMPSE", "PARAMETERS", "HttpRequest", "OverHttp", "as_json", "leave_behind", "refusal", "refusal_output"]

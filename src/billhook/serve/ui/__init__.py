@@ -53,7 +53,7 @@ class Login:
         until = self._codes.pop(_digest(code), 0.0)
         return _new(self._cookies, _COOKIE_SECONDS) if until > time.monotonic() else ""
 
-    def knows(self, request: Request) -> bool:
+    def is_logged_in(self, request: Request) -> bool:
         """Whether the request has a valid cookie."""
         return self._cookies.get(_digest(request.cookies.get(self.cookie(request), "")), 0.0) > time.monotonic()
 
@@ -120,7 +120,7 @@ class Page:
         """The handler, for requests with the cookie. Those that change something also need the page's Origin."""
 
         async def checked(request: Request) -> Response:
-            if not self.login.knows(request):
+            if not self.login.is_logged_in(request):
                 return problem(401, UsageError("this browser is not logged in", hint="run `billhook ui`"))
             if request.method == "POST" and not is_from_page(request):
                 return problem(403, "the request is not from the page", headers=STRICT)

@@ -66,11 +66,11 @@ def rotated_names(folder: int) -> list[str]:
 def open_to_append(folder: int, path: Path) -> int:
     """The file of an open folder, created with mode 0600. Raises StoreError if it is not a file of this user."""
     with files.explained("open", path):
-        files.refuse_strange(files.status(path.name, folder), path, _NO_LOG)
+        files.require_own_file(files.status(path.name, folder), path, _NO_LOG)
         file = os.open(path.name, os.O_RDWR | os.O_APPEND | os.O_CREAT | _FLAGS, 0o600, dir_fd=folder)
         try:
             found = os.fstat(file)
-            files.refuse_strange(found, path, _NO_LOG)
+            files.require_own_file(found, path, _NO_LOG)
             if found.st_mode & 0o077:
                 os.fchmod(file, 0o600)
         except BaseException:
@@ -87,7 +87,7 @@ def reading(folder: int, path: Path) -> Iterator[int | None]:
         with files.explained("read", path):
             try:
                 file = os.open(path.name, os.O_RDONLY | _FLAGS, dir_fd=folder)
-                files.refuse_strange(os.fstat(file), path, _NO_LOG)
+                files.require_own_file(os.fstat(file), path, _NO_LOG)
             except FileNotFoundError:
                 pass
         yield file
@@ -486,14 +486,14 @@ class _QuickLock(LockFile):
     file = -1  # the descriptor; negative: it is not open
 
     def take(self, *, check: bool) -> None:
-        if check or not self._taken_soon():
+        if check or not self._lock_soon():
             if self._turn.locked():  # the lock against threads, left by an interrupt: there is only one thread here
                 self._turn.release()
             self.acquire(TIMEOUT, check=check)
             self.file = -1 if self._file is None else self._file
             self._turn.release()
 
-    def _taken_soon(self) -> bool:
+    def _lock_soon(self) -> bool:
         """Try a few times before sleeping: a line takes microseconds, so a sleep would cost more than the wait."""
         for _ in range(_TRIES if self.file >= 0 else 0):
             _let_others_run()

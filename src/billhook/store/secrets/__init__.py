@@ -189,7 +189,12 @@ def shaped(shape: Shape, text: str) -> Iterator[Span]:
                 found = body.match(text, start)
                 end = found.end() if found else start
                 tail = text[start:end].rstrip(".")
-                if len(tail) >= shape.least and tail.strip("xX") and not goes_on(text, end) and shape.check(tail):
+                if (
+                    len(tail) >= shape.least
+                    and tail.strip("xX")
+                    and not token_continues(text, end)
+                    and shape.check(tail)
+                ):
                     yield (start if shape.keeps_prefix else at), start + len(tail)
                     if shape.name == "AWS key id" and (after := _AFTER_KEY_ID.match(text, end)):
                         yield after.span(1)
@@ -215,7 +220,7 @@ def begins(text: str, at: int) -> bool:
     return before == "m" and bool(bracket) and not colour.strip("0123456789;")
 
 
-def goes_on(text: str, end: int) -> bool:
+def token_continues(text: str, end: int) -> bool:
     """Whether letters or digits follow that the token can't have: then it is something else."""
     after = text[end : end + 1]
     return after.isascii() and after.isalnum()
@@ -418,7 +423,7 @@ def matching(kind: SecretPattern, text: str) -> Iterator[Span]:
         start, end = found.span(found.re.groups)
         if text[found.start()] in _SIGNS or begins(text, found.start()):
             end = start + len(text[start:end].rstrip(".\\\r\n "))
-            if not goes_on(text, end) and kind.check(text[start:end]):
+            if not token_continues(text, end) and kind.check(text[start:end]):
                 yield start, end
 
 
@@ -521,7 +526,7 @@ FLAGS: Final = (
 )
 
 
-def _later(name: str) -> Callable[[str], Iterator[Span]]:
+def _lazy_search(name: str) -> Callable[[str], Iterator[Span]]:
     """A search of `commands`, which is imported only when it is needed: most calls don't need it."""
 
     def find(text: str) -> Iterator[Span]:
@@ -535,22 +540,24 @@ def _later(name: str) -> Callable[[str], Iterator[Span]]:
 
 _PROGRAMS: Final = tuple(dict.fromkeys(program for flag in FLAGS for program in flag.programs))
 FLAGS_RULE: Final = SecretSearch(
-    _later("flags"),
+    _lazy_search("flags"),
     _PROGRAMS,
     WORD_BEGINS + either(_PROGRAMS),
     looks_at=tuple(dict.fromkeys(flag.flag for flag in FLAGS)),
 )
 COMMANDS: Final = (
     FLAGS_RULE,
-    SecretSearch(_later("clustered"), ("curl",), WORD_BEGINS + "curl", "curl -sSu bob:x"),
-    SecretSearch(_later("addresses"), ("://",), "://[^\\s\"'`<>]*@", "https://bob:x@host"),
-    SecretSearch(_later("fed"), ("<<<",), shown="docker login --password-stdin <<< x"),
-    SecretSearch(_later("echoed"), READERS, shown="echo x | docker login --password-stdin"),
-    SecretSearch(_later("registry_logins"), ("auth",), "[\"'_]auth", '"auth": "eDp4eDp4eA=="'),
-    SecretSearch(_later("positional"), ("htpasswd", "vault login"), shown="htpasswd -b file bob x, vault login x"),
-    SecretSearch(_later("telegram_tokens"), (":AA",), shown="123456789:AA..."),
-    SecretSearch(_later("identified"), ("IDENTIFIED ", "identified "), shown="IDENTIFIED BY 'x'"),
-    SecretSearch(_later("kubernetes_secrets"), ("Secret",), shown="kind: Secret"),
+    SecretSearch(_lazy_search("clustered"), ("curl",), WORD_BEGINS + "curl", "curl -sSu bob:x"),
+    SecretSearch(_lazy_search("addresses"), ("://",), "://[^\\s\"'`<>]*@", "https://bob:x@host"),
+    SecretSearch(_lazy_search("fed"), ("<<<",), shown="docker login --password-stdin <<< x"),
+    SecretSearch(_lazy_search("echoed"), READERS, shown="echo x | docker login --password-stdin"),
+    SecretSearch(_lazy_search("registry_logins"), ("auth",), "[\"'_]auth", '"auth": "eDp4eDp4eA=="'),
+    SecretSearch(
+        _lazy_search("positional"), ("htpasswd", "vault login"), shown="htpasswd -b file bob x, vault login x"
+    ),
+    SecretSearch(_lazy_search("telegram_tokens"), (":AA",), shown="123456789:AA..."),
+    SecretSearch(_lazy_search("identified"), ("IDENTIFIED ", "identified "), shown="IDENTIFIED BY 'x'"),
+    SecretSearch(_lazy_search("kubernetes_secrets"), ("Secret",), shown="kind: Secret"),
 )
 RULES: Final = (
     *(SecretSearch(functools.partial(shaped, one), one.prefixes, kind=one) for one in SHAPES),

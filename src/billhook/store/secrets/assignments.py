@@ -303,7 +303,7 @@ def _after_words(text: str, low: str, start: int, end: int) -> Iterator[Span]:
     if quoted:
         yield from _quoted(text, quoted, shell=False)
         return
-    said = _SAID.match(text, end)
+    said = _IN_PROSE.match(text, end)
     if said and (is_pass or not said[1].isdigit()) and any(one.isdigit() for one in said[1]):
         yield said.start(1), said.start(1) + len(_trimmed(said[1]))
         return
@@ -393,7 +393,7 @@ _REST_OF_WORD: Final = pattern(rf"(?:{_LETTER})*+")
 _IN_BACKTICKS: Final = pattern(r"`(?=[^`\s$]{0,300}?[0-9])([^`\s$]{4,300}+)`")
 _GLUED: Final = pattern(r"(?:[^\s\"'`;&|<>()\\,:}\]]|\\[^nrt\"'\n\\])++")
 _THEN_QUOTED: Final = pattern(r"[ \t]{1,16}+(\\{0,15}+)([\"'])")
-_SAID: Final = pattern(r" (?:is|was)(?: now)?:? ([^\s\"'`;&|<>()\\,]{4,200})")
+_IN_PROSE: Final = pattern(r" (?:is|was)(?: now)?:? ([^\s\"'`;&|<>()\\,]{4,200})")
 _SETTING: Final = pattern(
     r"(?:\bsetenv|\bsetx|\bENV|\bconfig(?:ure)?[ \t]set|\bset[ \t]{1,4}-{1,2}[A-Za-z]{1,10}"
     r"|\blogin[ \t]{1,4}\S{1,64})\s{1,4}$"

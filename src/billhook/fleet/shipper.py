@@ -207,7 +207,7 @@ class Shipper:
             except FleetError as error:
                 if WRONG_LAST not in error.message:
                     raise
-                await self._ask_stream(log)
+                await self._sync_with_stream(log)
                 continue
             log.acknowledged(batch, message)
             self._shipped += batch.records
@@ -220,7 +220,7 @@ class Shipper:
         subject = f"{self._subject}.{log.folder.name}"
         return int((await publish(self._client, subject, batch.data, expected))["seq"])
 
-    async def _ask_stream(self, log: _LogCursor) -> None:
+    async def _sync_with_stream(self, log: _LogCursor) -> None:
         """Continue after the last record that the stream has. If it has none, because old messages were removed there,
         the cursor is right."""
         before = log.shipped

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from nats.errors import Error as NatsError
 
-from billhook.fleet import shipping
+from billhook.fleet import shipper
 from billhook.fleet.connection import FleetError, connect, publish
 from billhook.fleet.members import AUDIT, read_credentials
 from billhook.store.files import log_folder
 from fleet.conftest import Fleet
-from fleet.hosts import PROJECT, eventually, lines, linked, ship, shipped, shipper, stream, written
+from fleet.hosts import PROJECT, eventually, lines, linked, new_shipper, ship, shipped, stream, written
 
 
 def in_stream(fleet: Fleet, host: str) -> list[bytes]:
@@ -57,7 +57,7 @@ def test_two_links_at_once(fleet: Fleet, tmp_path: Path) -> None:
     written(tmp_path, 2000)
 
     async def both() -> None:
-        pairs = [await shipper(tmp_path, member, f"{number}.json") for number in range(2)]
+        pairs = [await new_shipper(tmp_path, member, f"{number}.json") for number in range(2)]
         for _ in range(30):
             await asyncio.gather(*(one.ship() for _, one in pairs))
             written(tmp_path, 20)
@@ -78,10 +78,10 @@ def test_acknowledgement_that_is_lost(fleet: Fleet, tmp_path: Path, monkeypatch:
     written(tmp_path, 7)
 
     async def interrupted() -> None:
-        client, one = await shipper(tmp_path, member)
+        client, one = await new_shipper(tmp_path, member)
         send = one._send
 
-        async def unheard(log: shipping._LogCursor, batch: shipping.LogBatch) -> int:
+        async def unheard(log: shipper._LogCursor, batch: shipper.LogBatch) -> int:
             await send(log, batch)
             raise TimeoutError
 
@@ -90,7 +90,7 @@ def test_acknowledgement_that_is_lost(fleet: Fleet, tmp_path: Path, monkeypatch:
         one._send = send  # type: ignore[method-assign]
         written(tmp_path, 2)
         one._logs["-srv-shop"].pending = None  # as another process, which cuts its messages differently
-        monkeypatch.setattr(shipping, "_ID", "X-Forgotten")
+        monkeypatch.setattr(shipper, "_ID", "X-Forgotten")
         while await one.ship():
             pass
         await client.close()
@@ -154,7 +154,7 @@ def test_secrets_are_removed_before(fleet: Fleet, tmp_path: Path) -> None:
 def test_link_ships(fleet: Fleet, tmp_path: Path) -> None:
     """A record is in the stream soon after it was written."""
     member = fleet.host(tmp_path)
-    with linked(tmp_path, member, [shipping.follow]):
+    with linked(tmp_path, member, [shipper.follow]):
         for _ in range(2):
             written(tmp_path, 3)
             eventually(lambda: in_stream(fleet, member.name) == lines(tmp_path))

@@ -47,6 +47,7 @@ REFUSED = [
     ("{channels: {slack: 5}}", "must be a string"),
     ("{time: soon}", "`time` can't be `soon`"),
     ("{time: 2h}", "`time` can't be `2h`"),
+    ("{time: [5m]}", "`time` can't be a list"),
 ]
 
 

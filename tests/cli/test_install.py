@@ -556,8 +556,10 @@ def test_adopting_in_a_project(me: Person) -> None:
 
 --- /dev/null
 +++ .billhook/hooks.yaml
-@@ -0,0 +1,8 @@
-+# Hooks that were moved from an agent's settings. `billhook uninstall` restores them there.
+@@ -0,0 +1,10 @@
++# Hooks for agents. `billhook list` shows what runs, `billhook check` finds mistakes.
++# `billhook uninstall` restores hooks with `x-adopted` to the agent's settings.
++
 +hooks:
 +  guard:
 +    events: PreToolUse

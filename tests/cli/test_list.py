@@ -241,7 +241,7 @@ Not running
      `enabled: false` in ~/.config/billhook/hooks.yaml:4
    - later           agent (not supported yet)
      Stop   on_failure allow   own   ~/.config/billhook/hooks.yaml:5
-     hooks of this type are not supported yet
+     billhook does not run hooks of this type
    - same            echo one
      Stop   on_failure allow   approved   hooks.yaml:5
      the same hook is in ~/.config/billhook/hooks.yaml:6 (user)

@@ -422,7 +422,10 @@ BROKEN = [
     ({"when": {"results.x": 1}}, "BH218", "unknown test `results.x` in `when`", ""),
     ({"once": "sesion"}, "BH206", "`once` can't be `sesion`", "did you mean `session`?"),
     ({"cooldown": "soon"}, "BH206", "`cooldown` can't be `soon`", "30s"),
-    ({"cooldown": True}, "BH206", "`cooldown` can't be `True`", "30s"),
+    ({"cooldown": True}, "BH206", "`cooldown` can't be `true`", "30s"),
+    ({"cooldown": {"turn": 1}}, "BH206", "`cooldown` can't be a mapping", "30s"),
+    ({"once": ["session"]}, "BH206", "`once` can't be a list", "one of session"),
+    ({"approve": True}, "BH206", "`approve` can't be `true`", "approve: queue"),
 ]
 
 

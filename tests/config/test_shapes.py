@@ -414,15 +414,18 @@ WHOLE_FILE = {
     "an unknown key of a built-in": ("builtins:\n  turn-tracker: {on: true}\n", [("BH202", 2, 18)]),
     "an invalid allow-list": ("allowedHttpHookUrls: https://x\n", [("BH203", 1, 22)]),
     "a dialect": ("dialect: klaud\n", [("BH205", 1, 10)]),
+    "a list of dialects": ("dialect: [claude]\n", [("BH205", 1, 10)]),
     "a timeout": ("settings: {timeout: -1}\n", [("BH203", 1, 21)]),
 }
 
 
 @pytest.mark.parametrize("row", WHOLE_FILE)
 def test_mistakes_for_the_whole_file(project: Project, row: str) -> None:
-    """Each has a place, too."""
+    """Each has a place, too, and its message has no internal names."""
     text, expected = WHOLE_FILE[row]
-    assert [(one.code, one.line, one.column) for one in read(project, "hooks.yaml", text).findings] == expected
+    findings = read(project, "hooks.yaml", text).findings
+    assert [(one.code, one.line, one.column) for one in findings] == expected
+    assert not any("Node" in one.message for one in findings)
 
 
 UNREADABLE = {

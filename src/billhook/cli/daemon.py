@@ -52,7 +52,7 @@ def verb() -> None:
     """The daemon keeps hooks in memory, so that an event costs little more than starting a process.
 
     There is one daemon for each user and state folder (BILLHOOK_HOME). `billhook-hook` sends events to it. If the
-    daemon is not running, `billhook-hook` runs the hooks itself for this event and starts the daemon for the next.
+    daemon is not running, that program runs the hooks itself for this event and starts the daemon for the next.
     """
 
 

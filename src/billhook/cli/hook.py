@@ -288,7 +288,7 @@ hooks call billhook recursively, or there is an internal error:
   --on-failure allow  the event is allowed
   neither             the event is denied if a gate listens for it, else allowed
 
-The guard is a gate for tool calls. The reason is on stderr.
+The guard is a gate for tool calls. What went wrong is printed on stderr.
 
 Background hooks may continue after the verdict, until their timeout; their answers are ignored.
 

@@ -230,9 +230,7 @@ def _settings(node: Node) -> ApprovalSettings:
     channels = tuple(map(_channel, _many(given["channels"]))) if "channels" in given else ApprovalSettings().channels
     seconds = seconds_in(given["time"]) if "time" in given else ApprovalSettings().seconds
     if not 0 < seconds <= _LONGEST_WAIT:
-        raise OptionError(
-            f"`time` can't be `{given['time'].value}`", "for example `time: 5m`; at most 1h", given["time"]
-        )
+        raise OptionError(f"`time` can't be {given['time'].shown}", "for example `time: 5m`; at most 1h", given["time"])
     return ApprovalSettings(channels, seconds, _address(given["link"]) if "link" in given else "")
 
 

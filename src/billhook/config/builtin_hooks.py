@@ -431,7 +431,7 @@ def _number(least: float, *, whole: bool = False) -> OptionKind:
         value: Any = node.value
         if not node.is_a("a number") or (whole and isinstance(value, float)) or not least <= value < below:
             shown = f"{least}" if whole else f"{least:g}"
-            message = f"`{name}` must be {wanted} of at least {shown}, not {_shown(node)}"
+            message = f"`{name}` must be {wanted} of at least {shown}, not {node.shown}"
             raise OptionError(message, f"write {wanted}", node)
         return value
 
@@ -443,7 +443,7 @@ def _one_of(**words: Any) -> OptionKind:
         if isinstance(node.value, str) and node.value.lower() in words:
             return words[node.value.lower()]
         listed = ", ".join(words)
-        raise OptionError(f"`{name}` must be one of {listed}, not {_shown(node)}", f"use one of {listed}", node)
+        raise OptionError(f"`{name}` must be one of {listed}, not {node.shown}", f"use one of {listed}", node)
 
     return OptionKind(read, {"enum": list(words)})
 
@@ -461,7 +461,7 @@ def _folder(name: str, node: Node) -> str:
     path = os.path.expanduser(str(_TEXT.read(name, node)))
     if not os.path.isabs(path):
         hint = "write a path that begins with / or ~"
-        raise OptionError(f"`{name}` must be an absolute path, not {_shown(node)}", hint, node)
+        raise OptionError(f"`{name}` must be an absolute path, not {node.shown}", hint, node)
     return path
 
 
@@ -623,7 +623,7 @@ def _cells(name: str, node: Node) -> dict[str, str]:
         if hint := unknown_cell(str(key.value)):
             raise OptionError(f"`guard` has no option `{key.value}`", hint, key, "BH202")
         if value.value not in DECISIONS:
-            message = f"`{key.value}` must be one of {', '.join(DECISIONS)}, not {_shown(value)}"
+            message = f"`{key.value}` must be one of {', '.join(DECISIONS)}, not {value.shown}"
             raise OptionError(message, f"use one of {', '.join(DECISIONS)}, or {{shadow: deny}} to try one", value)
         found[str(key.value)] = str(value.value)
     return found
@@ -703,10 +703,6 @@ def _known(key: Node, known: Mapping[str, OptionKind], message: str) -> str:
             return one
     hint = suggestion(name, known, f"known here: {', '.join(known)}" if known else "remove it")
     raise OptionError(message, hint, key, "BH202")
-
-
-def _shown(node: Node) -> str:
-    return f"`{node.value}`" if isinstance(node.value, str | int | float) else node.kind
 
 
 def refused(builtin: str, settings: Mapping[str, Any]) -> list[str]:

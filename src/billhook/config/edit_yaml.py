@@ -10,13 +10,14 @@ if TYPE_CHECKING:
     import yaml
 
 _FIRST: Final = "# Hooks for agents. `billhook list` shows what runs, `billhook check` finds mistakes.\n"
+_MOVED: Final = _FIRST + "# `billhook uninstall` restores hooks with `x-adopted` to the agent's settings.\n"
 _KEYS: Final = ("hooks", "handlers")
 
 
 def with_hooks(data: bytes | None, file: str, hooks: dict[str, dict[str, Any]]) -> tuple[bytes, str]:
     """The file with these hooks, and the section that was added. Raises as `with_sections`."""
     (block,) = blocks_of(data, file, hooks)
-    return with_sections(data, file, {"hooks": block}), block
+    return with_sections(_MOVED.encode() if data is None else data, file, {"hooks": block}), block
 
 
 def blocks_of(
@@ -133,7 +134,7 @@ def without_sections(data: bytes, file: str, sections: dict[str, str]) -> bytes 
             raise LookupError(file)
     except (BillhookError, UnicodeError, yaml.YAMLError) as error:
         raise LookupError(file) from error
-    return None if text == _FIRST else after
+    return None if text in (_FIRST, _MOVED) else after
 
 
 def without_hooks(data: bytes, file: str, names: set[str]) -> bytes:

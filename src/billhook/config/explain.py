@@ -250,8 +250,8 @@ def _blockers(row: HookRow, problems: Sequence[Finding], *, fixable: bool = True
         yield Reason("changed", row.why.partition(";")[0], fix)
     elif row.state == "off":
         yield Reason("off", f"it is switched off: {row.why}", _switch_on(row) if fixable else "")
-    elif row.state in ("broken", "not yet"):
-        yield Reason(row.state, row.broken or row.why, _hint(row, problems) or "`billhook check` shows details")
+    elif row.state == "broken":
+        yield Reason("broken", row.broken or row.why, _hint(row, problems) or "`billhook check` shows details")
     else:
         yield Reason(row.state, row.why)
     if row.state in ("new", "changed") and row.broken:

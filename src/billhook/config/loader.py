@@ -397,7 +397,7 @@ class _Loading:
         if declared.broken:
             return _unusable(declared, consent, "broken", declared.broken, f"it can't be used: {declared.broken}")
         if not build.runs(declared.action):
-            return _unusable(declared, consent, "not yet", "hooks of this type are not supported yet")
+            return _unusable(declared, consent, "not yet", "billhook does not run hooks of this type")
         return self._running(declared, consent)
 
     def _running(self, declared: HookDeclaration, consent: "Consent") -> Entry:

@@ -49,6 +49,13 @@ class Node(msgspec.Struct, frozen=True):
             case _:
                 return "a list"
 
+    @property
+    def shown(self) -> str:
+        """The value as YAML and JSON spell it, for messages; of a list or a mapping only the type."""
+        if isinstance(self.value, bool):
+            return f"`{str(self.value).lower()}`"
+        return f"`{self.value}`" if isinstance(self.value, str | int | float) else self.kind
+
     def is_a(self, wanted: str) -> bool:
         """Whether the value is of a kind: `a string`, `a number`, `true or false`, `a mapping`, `a list of strings`."""
         return _IS_A[wanted](self.value)

@@ -335,7 +335,7 @@ def once(entry: "EntryReader") -> str:
         entry.find("BH510", "`once` has no effect here", node, hint="remove it")
     else:
         hint = suggestion(str(node.value), PERIODS, f"one of {', '.join(PERIODS)}")
-        entry.refuse("BH206", f"`once` can't be `{node.value}`", node, hint)
+        entry.refuse("BH206", f"`once` can't be {node.shown}", node, hint)
     return ""
 
 
@@ -347,7 +347,7 @@ def cooldown(entry: "EntryReader") -> float:
     seconds = seconds_in(node)
     if not seconds:
         hint = "for example `cooldown: 30s`, `5m` or `2h`"
-        entry.refuse("BH206", f"`cooldown` can't be `{node.value}`", node, hint)
+        entry.refuse("BH206", f"`cooldown` can't be {node.shown}", node, hint)
     return seconds
 
 
@@ -365,7 +365,7 @@ def approve(entry: "EntryReader") -> bool:
     if node is None or node.value is None:
         return False
     if node.value != "queue":
-        entry.refuse("BH206", f"`approve` can't be `{node.value}`", node, "write `approve: queue`, or remove it")
+        entry.refuse("BH206", f"`approve` can't be {node.shown}", node, "write `approve: queue`, or remove it")
     return node.value == "queue"
 
 

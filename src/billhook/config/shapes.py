@@ -199,7 +199,9 @@ class _ShapeReader:
             if isinstance(node.value, str) and node.value in MEANINGS:
                 dialect = node.value
             else:
-                self.find("BH205", f"unknown dialect `{node.value}`", node, suggestion(str(node.value), MEANINGS))
+                word = isinstance(node.value, str)
+                message = f"unknown dialect `{node.value}`" if word else f"`dialect` must be a string, not {node.kind}"
+                self.find("BH205", message, node, suggestion(str(node.value), MEANINGS))
                 self.damaged = True  # the answers of its hooks would be read in the wrong dialect
         node = self.top.get("timeout") if self.native or self.lesson else None
         if node is not None and node.value is not None:

@@ -348,13 +348,13 @@ def _shell_strikes(specifier: str, name: str, tool_input: Mapping[str, object], 
     if not lines:
         return True
     for line in lines:
-        strikes = _short_line_strikes if len(line) <= _SHORT_LINE else _line_strikes
-        if strikes(specifier, line):
+        matches = _short_line_matches if len(line) <= _SHORT_LINE else _line_matches
+        if matches(specifier, line):
             return True
     return False
 
 
-def _line_strikes(specifier: str, command: str) -> bool:
+def _line_matches(specifier: str, command: str) -> bool:
     globs = command_globs(specifier)
     if any(pattern.matches(command.strip()) for pattern in globs):
         return True
@@ -365,7 +365,7 @@ def _line_strikes(specifier: str, command: str) -> bool:
 
 
 _SHORT_LINE: Final = 4096
-_short_line_strikes = functools.lru_cache(maxsize=1024)(_line_strikes)
+_short_line_matches = functools.lru_cache(maxsize=1024)(_line_matches)
 """Agents run the same few lines again and again, and every rule is held against each of them."""
 
 

@@ -88,10 +88,12 @@ async def member_connection(member: Enrolment, **settings: Any) -> "Client":
 async def api(client: "Client", subject: str, request: Any = None) -> dict[str, Any]:
     """One request to JetStream. Raises FleetError with its answer."""
     data = b"" if request is None else json.dumps(request).encode()
-    return _answer(subject, await request(client, f"$JS.API.{subject}", data))
+    return _answer(subject, await send_request(client, f"$JS.API.{subject}", data))
 
 
-async def request(client: "Client", subject: str, data: bytes = b"", headers: dict[str, str] | None = None) -> "Msg":
+async def send_request(
+    client: "Client", subject: str, data: bytes = b"", headers: dict[str, str] | None = None
+) -> "Msg":
     """The reply to a request. Raises FleetError."""
     from nats.errors import Error as NatsError
 
@@ -128,7 +130,7 @@ async def last_message(client: "Client", stream: str, subject: str, before: int 
     """The last message of a subject; with `before`, the last one before that number. Raises FleetError."""
     earlier = json.dumps({"multi_last": [subject], "up_to_seq": before - 1}).encode()
     get = f"$JS.API.DIRECT.GET.{stream}"
-    reply = await (request(client, get, earlier) if before else request(client, f"{get}.{subject}"))
+    reply = await (send_request(client, get, earlier) if before else send_request(client, f"{get}.{subject}"))
     status = (reply.headers or {}).get("Status", "")
     if status == "404":
         return None
@@ -146,4 +148,4 @@ async def last_of_all(client: "Client", stream: str, subjects: str) -> list[byte
 
 async def publish(client: "Client", subject: str, data: bytes, headers: dict[str, str] | None = None) -> dict[str, Any]:
     """Publish to a stream, and wait until it is stored. Raises FleetError."""
-    return _answer(subject, await request(client, subject, data, headers))
+    return _answer(subject, await send_request(client, subject, data, headers))

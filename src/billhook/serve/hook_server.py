@@ -433,8 +433,8 @@ class HookServer:
         return self._response(self.event, judged.answer, judged.warnings, _notes(self.event, self.config, self.host))
 
     def judge_at_once(self) -> HookResponse | Coroutine[Any, Any, HookResponse]:
-        """The same without a loop, if `is_synchronous`. A question that waits for a person needs one: then the coroutine,
-        which has begun."""
+        """The same without a loop, if `is_synchronous`. A question that waits for a person needs one: then the
+        coroutine, which has begun."""
         judging = self.judge()
         try:
             first = judging.send(None)

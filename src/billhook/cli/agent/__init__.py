@@ -46,8 +46,8 @@ other signals).""")
 @option(
     "--model",
     "M",
-    "scripted:FILE, anthropic:MODEL or openai:MODEL.  [default: the variable MODEL_ID, at the service whose API key "
-    "is set]",
+    "scripted:FILE, anthropic:MODEL or openai:MODEL.  [default: the model in the variable MODEL_ID, "
+    "of the service whose API key is set]",
     default="",
 )
 @config_option

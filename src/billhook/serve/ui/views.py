@@ -199,19 +199,25 @@ class Live:
         self._seen: dict[Path, tuple[tuple[int, ...], int]] = {}  # by log: the file's state, the newest number
         self._watcher = watcher(logs.root)
         self._asked: tuple[int, ...] = ()
+        self._ready = asyncio.Event()  # it is known what was there before the first page was opened
 
     async def response(self, request: Request) -> Response:
-        """A stream for one page."""
+        """A stream for one page, which gets every event from now on."""
         reader = StreamReader(frozenset(), frozenset())
         if not self.stream.join(reader):
             return problem(503, "too many pages are open", hint="close another page")
         if self._task is None or self._task.done():
+            self._ready.clear()
             self._task = asyncio.ensure_future(self._run())
+        await self._ready.wait()
         return EventResponse(self.stream, reader)
 
     async def _run(self) -> None:
         self._seen = {}
-        await in_thread(lambda: [self._new_in(log, 1) for log in self._logs.all()])  # what is there already
+        try:
+            await in_thread(lambda: [self._new_in(log, 1) for log in self._logs.all()])  # what is there already
+        finally:
+            self._ready.set()
         while self.stream.readers:
             await asyncio.sleep(INTERVAL)
             try:

@@ -65,8 +65,9 @@ Codex: 4 of 8 hooks are not fully supported, 1 more may not be
     counts as failed
   own  .claude/settings.json:6
     if it returns ask or stop on Codex's PreToolUse, that becomes deny
-  on PreToolUse the guard's ask becomes deny; the reason contains a rule that
-  would allow the call
+  built-ins
+    on PreToolUse the guard's ask becomes deny; the reason contains a rule that
+    would allow the call
 -- exit 1
 """)
 
@@ -109,8 +110,9 @@ Gemini CLI: 5 of 7 hooks are not fully supported
     on Gemini CLI's BeforeTool its context is held until AfterTool
   tasks  ~/.config/billhook/hooks.yaml:17
     Gemini CLI has no event TaskCreated, so the hook never runs for it
-  on BeforeTool the guard's ask becomes deny; the reason contains a rule that
-  would allow the call
+  built-ins
+    on BeforeTool the guard's ask becomes deny; the reason contains a rule that
+    would allow the call
 -- exit 1
 """)
 
@@ -172,8 +174,9 @@ Copilot: 1 of 1 hook is not fully supported
     if it returns ask or stop on Copilot's preToolUse, that becomes deny
     its timeout of 9 s is too long for Copilot's preToolUse: after 5 s the call
     is denied
-  on preToolUse the guard's ask becomes deny; the reason contains a rule that
-  would allow the call
+  built-ins
+    on preToolUse the guard's ask becomes deny; the reason contains a rule that
+    would allow the call
 -- exit 1
 """)
 

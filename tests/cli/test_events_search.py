@@ -205,10 +205,10 @@ log       record 6 of ~/.claude/hooks/-home-me-shop/hooks.jsonl
 hooks that ran
   guard  failed               N.N ms
          exit code 1: jq: not found
-         the event continued without its answer (on_failure: allow)
+         failed open: the event continued without its answer (on_failure: allow)
   slow   timed out            N.N ms
          no answer within 5 s
-         the event continued without its answer (on_failure: allow)
+         failed open: the event continued without its answer (on_failure: allow)
 
 input
   {

@@ -45,12 +45,14 @@ class Fleet:
 
     def wait_for(self, name: str) -> None:
         """Until the servers know a new member: they read their configuration again, and end connections meanwhile."""
+        from nats.errors import Error
+
         known = 0
         for _ in range(200):
             try:
-                self.run(lambda client: client.flush(), name)
+                self.run(lambda client: client.flush(2), name)
                 known += 1
-            except FleetError:
+            except (FleetError, Error):
                 known = 0
             if known == 2:
                 return

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from billhook.cli.options import flag, option, refuse_agents, refuse_programs
+from billhook.cli.options import flag, option, refuse_agents
 from billhook.cli.screen import note, report
 from billhook.serve import control
 from billhook.store.files import state_root, write_atomically
@@ -37,13 +37,11 @@ def verb(no_open: bool, fleet: str, member: str, as_json: bool) -> int:
     The page is served by the daemon on this machine, which is started if it is not running. The link works once, for
     two minutes; then the browser has a cookie until the daemon stops, at most for 12 hours. Docs: docs/ui.md.
     """
-    refused = "`billhook ui`", "only a person can answer questions"
+    refuse_agents("`billhook ui`", "only a person can answer questions")
     if fleet:
-        refuse_agents(*refused)
         from billhook.cli.fleet.events import serve
 
         return serve(Path(fleet), member, lambda root, url: _show(root, url, no_open, as_json))
-    refuse_programs(*refused)
     root = state_root()
     control.start(root, [], lambda: None)
     _show(root, control.page_link(root).url, no_open, as_json)

@@ -1,6 +1,6 @@
 """The interpreter that `uv run` or a shim of pyenv would start for a script, if that is certain.
 
-Both are asked in the background, so that no call waits for them. The answer counts as long as the files on which it
+Both are run in the background, so that no call waits for them. The answer counts as long as the files on which it
 depends, the folder and the variables are unchanged.
 """
 

@@ -55,11 +55,11 @@ class Webhook(msgspec.Struct, frozen=True):
             request = self._request(ctx, spoken.write_call(ctx).stdin)
         except _RefusedError as refused:
             return _strict(reader, ctx.event, Reply(status=Status.COULD_NOT_START, error=str(refused)))
-        response_part = _PartialResponse(_secrets(request))
-        trouble = await _exchange(request, response_part, ctx.seconds_left)
-        reply = _strict(reader, ctx.event, _read(reader, ctx.event, response_part, trouble))
-        missing = self._missing(ctx) if reply.error and response_part.status in (401, 403) else ""
-        return msgspec.structs.replace(reply, error=f"{reply.error}{missing}", output_bytes=len(response_part.body))
+        partial = _PartialResponse(_secrets(request))
+        trouble = await _exchange(request, partial, ctx.seconds_left)
+        reply = _strict(reader, ctx.event, _read(reader, ctx.event, partial, trouble))
+        missing = self._missing(ctx) if reply.error and partial.status in (401, 403) else ""
+        return msgspec.structs.replace(reply, error=f"{reply.error}{missing}", output_bytes=len(partial.body))
 
     def _request(self, ctx: Context, body: bytes) -> "httpx.Request":
         problem = _unusable(self.url)
@@ -261,7 +261,7 @@ class _PartialResponse:
         self.body = bytearray()
 
 
-async def _exchange(request: "httpx.Request", response_part: _PartialResponse, seconds: float) -> Reply | None:
+async def _exchange(request: "httpx.Request", partial: _PartialResponse, seconds: float) -> Reply | None:
     """Send the request and read the response. A failure is returned; the connection is closed in any case."""
     import httpx
 
@@ -272,7 +272,7 @@ async def _exchange(request: "httpx.Request", response_part: _PartialResponse, s
                 _closing(request),
                 httpx.AsyncHTTPTransport(verify=_tls(request.url.scheme), trust_env=False) as transport,
             ):
-                return await _listen(await transport.handle_async_request(request), response_part, request)
+                return await _listen(await transport.handle_async_request(request), partial, request)
     except TimeoutError as error:
         if clock.expired():
             return Reply(status=Status.TIMED_OUT, error="no complete answer in time; the connection was closed")
@@ -280,7 +280,7 @@ async def _exchange(request: "httpx.Request", response_part: _PartialResponse, s
     except (OSError, UnicodeError, httpx.ConnectError, httpx.ConnectTimeout) as error:
         return _no_connection(request, error)
     except httpx.HTTPError:  # its message may quote the request
-        began = "the answer broke off" if response_part.status else "the connection ended without an answer in HTTP"
+        began = "the answer broke off" if partial.status else "the connection ended without an answer in HTTP"
         return Reply(status=Status.FAILED, error=began)
     except Exception as error:
         return Reply(status=Status.FAILED, error=f"the request failed: {type(error).__name__}")
@@ -303,18 +303,16 @@ async def _closing(request: "httpx.Request") -> AsyncIterator[None]:
             await stream.aclose()
 
 
-async def _listen(
-    response: "httpx.Response", response_part: _PartialResponse, request: "httpx.Request"
-) -> Reply | None:
+async def _listen(response: "httpx.Response", partial: _PartialResponse, request: "httpx.Request") -> Reply | None:
     try:
-        response_part.status = response.status_code
-        response_part.location = _target(request.url, response.headers.get("location", ""), response_part.secrets)
+        partial.status = response.status_code
+        partial.location = _target(request.url, response.headers.get("location", ""), partial.secrets)
         if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
             return Reply(status=Status.FAILED, error="the body is compressed, although the request does not allow it")
         async for part in response.aiter_raw():
-            response_part.body += part[: MAX_BYTES + 1 - len(response_part.body)]
-            if len(response_part.body) > MAX_BYTES:
-                del response_part.body[MAX_BYTES:]
+            partial.body += part[: MAX_BYTES + 1 - len(partial.body)]
+            if len(partial.body) > MAX_BYTES:
+                del partial.body[MAX_BYTES:]
                 return Reply(status=Status.FAILED, error="the body is longer than 1 MiB")
     finally:
         await response.aclose()
@@ -392,21 +390,17 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 # -- reading -------------------------------------------------------------------------------------------------------
 
 
-def _read(reader: JsonDialect, event: Event, response_part: _PartialResponse, trouble: Reply | None) -> Reply:
+def _read(reader: JsonDialect, event: Event, partial: _PartialResponse, trouble: Reply | None) -> Reply:
     """The answer. A complete deny counts, even if the remaining body never came."""
-    reply = (
-        reader.read_response(event, response_part.status, bytes(response_part.body))
-        if response_part.status
-        else Reply()
-    )
-    if 200 <= response_part.status < 300 or reply.status is Status.OK:
-        reply = _without_secrets(reply, response_part)
+    reply = reader.read_response(event, partial.status, bytes(partial.body)) if partial.status else Reply()
+    if 200 <= partial.status < 300 or reply.status is Status.OK:
+        reply = _without_secrets(reply, partial)
     if reply.status is Status.OK and reply.answer.objects:
         return msgspec.structs.replace(reply, error=f"it answered, but {trouble.error}") if trouble else reply
     if trouble is not None:
         return trouble
-    if reply.status is not Status.OK and 300 <= response_part.status < 400 and response_part.location:
-        error = f"HTTP status {response_part.status}: a redirect to {response_part.location}, which is not followed"
+    if reply.status is not Status.OK and 300 <= partial.status < 400 and partial.location:
+        error = f"HTTP status {partial.status}: a redirect to {partial.location}, which is not followed"
         return msgspec.structs.replace(reply, error=error)
     return reply
 
@@ -420,10 +414,10 @@ def _strict(reader: JsonDialect, event: Event, reply: Reply) -> Reply:
     return msgspec.structs.replace(reply, on_failure=rule)
 
 
-def _without_secrets(reply: Reply, response_part: _PartialResponse) -> Reply:
+def _without_secrets(reply: Reply, partial: _PartialResponse) -> Reply:
     """Our notes quote the body, but not if it repeats secrets of the request."""
     told = "\n".join((reply.error, *reply.lost)).encode("utf-8", "replace")
-    if not any(secret in response_part.body or secret in told for secret in response_part.secrets):
+    if not any(secret in partial.body or secret in told for secret in partial.secrets):
         return reply
     hidden = "it is not shown, because it repeats a header or the query"
     failed = reply.status is not Status.OK
